@@ -1,0 +1,1 @@
+"""Ropewalk: compose, check, run and serve tool chains for LLM agents."""

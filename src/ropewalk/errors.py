@@ -1,0 +1,249 @@
+"""Every error this package raises on purpose. They carry data; the text is made from it.
+
+RopewalkError
+├── InvalidFlow          the definition is wrong: `.problems` holds every Problem found
+├── ExpressionError      an expression cannot be read or evaluated: `.text .line .column`
+├── InvalidValue         a value is not JSON or is past a limit: `.place`
+├── UnsupportedSchema    a JSON Schema of another draft, or one that cannot be compiled
+├── ConfigError          `ropewalk.toml` or a tool module is wrong
+├── InvalidTool          a tool definition is wrong, or differs from the registered one
+├── InvalidCursor        a page cursor is stale or garbled
+├── ToolError            a tool call failed: `.tool_id .backend .op`, the cause chained
+│   ├── InvalidToolId
+│   ├── ToolNotFound
+│   ├── NoBackends
+│   ├── ValidationFailed         arguments: `.problems`
+│   ├── ExecutionFailed
+│   │   └── ToolTimeout          no answer in time: `.seconds`
+│   ├── OutputValidationFailed   result: `.problems`
+│   └── StreamNotSupported
+├── NodeFailed           a node of a flow gave up: `.path .node .tool .attempts`
+├── RunTimeout           a run took longer than it may
+├── RunStopped           somebody stopped the run
+├── RunBusy              another live process owns the run: `.owner`
+├── JournalConflict      the record of a run does not fit what the flow does now
+├── NotFound             no chain, run or the like has this id
+└── StoreError           the store cannot be read or written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a file: 1-based line and column, and the text of that line for the caret."""
+
+    file: str
+    line: int
+    column: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a definition or a value.
+
+    `path` says where in the document (`nodes[2].tool`); `column` is the 1-based position
+    inside the text at that path, when the text is an expression; `place` is where in a file.
+    """
+
+    path: str
+    message: str
+    suggestion: str | None = None
+    column: int | None = None
+    place: Place | None = None
+    keyword: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.message}" if self.path else self.message
+        return f"{text}; did you mean {self.suggestion}?" if self.suggestion else text
+
+
+class RopewalkError(Exception):
+    """Base class: catch this to catch everything raised on purpose."""
+
+
+class InvalidFlow(RopewalkError):
+    """The definition is wrong. Nothing of it has run."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class ExpressionError(RopewalkError):
+    """An expression cannot be read (at parse time) or evaluated (at run time)."""
+
+    def __init__(
+        self, message: str, *, text: str = "", line: int = 1, column: int = 1, suggestion: str | None = None
+    ) -> None:
+        self.message, self.text, self.line, self.column, self.suggestion = message, text, line, column, suggestion
+        where = f" (line {line}, column {column} of {_short(text)!r})" if text else ""
+        hint = f"; did you mean {suggestion}?" if suggestion else ""
+        super().__init__(f"{message}{hint}{where}")
+
+
+class InvalidValue(RopewalkError):
+    """A value is not JSON or is past a limit; `place` names it (`result.rows[3].price`)."""
+
+    def __init__(self, place: str, message: str) -> None:
+        self.place, self.message = place, message
+        super().__init__(f"{place}: {message}")
+
+
+class UnsupportedSchema(RopewalkError):
+    """A JSON Schema of another draft than 2020-12 or draft-07, or one that does not compile."""
+
+
+class ConfigError(RopewalkError):
+    """The configuration is wrong; `place` says where when it is in a file."""
+
+    def __init__(self, message: str, *, place: Place | None = None) -> None:
+        self.place = place
+        super().__init__(f"{place.file}:{place.line}:{place.column}: {message}" if place else message)
+
+
+class InvalidTool(RopewalkError):
+    """A tool definition is wrong, or differs from the one registered under the same id."""
+
+
+class InvalidCursor(RopewalkError):
+    """A page cursor is stale or garbled: start again from the first page."""
+
+
+class ToolError(RopewalkError):
+    """A tool call failed at a known stage.
+
+    `op` is one of validate_tool_id, resolve, select_backend, validate_input, execute,
+    validate_output, stream; `backend` is the ToolBackend chosen, or None before that.
+    The original exception is `__cause__`.
+    """
+
+    retryable = True
+
+    def __init__(
+        self,
+        tool_id: str,
+        op: str,
+        cause: BaseException | str,
+        *,
+        backend: Any = None,
+        problems: Sequence[Problem] = (),
+    ) -> None:
+        self.tool_id, self.op, self.backend = tool_id, op, backend
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.steps: list[Any] = []  # filled by Runner.run_chain: every StepResult so far
+        self.reason = str(cause) or type(cause).__name__
+        kind = getattr(backend, "kind", None)
+        bracket = f" [{kind}]" if kind else ""
+        super().__init__(f"run: {op} {tool_id}{bracket}: {self.reason}")
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+
+    def matches(self, kind: type[BaseException]) -> bool:
+        """Whether this error, or anything in its chain of causes, is a `kind`."""
+        seen: BaseException | None = self
+        while seen is not None:
+            if isinstance(seen, kind):
+                return True
+            seen = seen.__cause__
+        return False
+
+
+class InvalidToolId(ToolError):
+    retryable = False
+
+
+class ToolNotFound(ToolError):
+    retryable = False
+
+
+class NoBackends(ToolError):
+    retryable = False
+
+
+class ValidationFailed(ToolError):
+    """The arguments do not fit the tool's input schema; `.problems` lists each with its path."""
+
+    retryable = False
+
+
+class ExecutionFailed(ToolError):
+    """The tool ran and failed, or could not be reached."""
+
+
+class ToolTimeout(ExecutionFailed):
+    """The tool gave no answer within `seconds`."""
+
+    def __init__(self, tool_id: str, seconds: float, *, backend: Any = None) -> None:
+        self.seconds = seconds
+        super().__init__(tool_id, "execute", f"no answer within {seconds:g} s", backend=backend)
+
+
+class OutputValidationFailed(ToolError):
+    """The result does not fit the tool's output schema, or is not JSON."""
+
+
+class StreamNotSupported(ToolError):
+    retryable = False
+
+
+class NodeFailed(RopewalkError):
+    """A node gave up. `path` names it (`each[3]/fetch`); the cause is chained."""
+
+    def __init__(self, path: str, message: str, *, node: str, tool: str | None, kind: str, attempts: int = 1) -> None:
+        self.path, self.message, self.node, self.tool, self.kind = path, message, node, tool, kind
+        self.attempts = attempts
+        super().__init__(f"{path}: {message}")
+
+
+class RunTimeout(RopewalkError):
+    """The run took longer than its timeout of `seconds`."""
+
+    def __init__(self, run_id: str, seconds: float) -> None:
+        self.run_id, self.seconds = run_id, seconds
+        super().__init__(f"run {run_id} took longer than its timeout of {seconds:g} s")
+
+
+class RunStopped(RopewalkError):
+    """Somebody stopped the run."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was stopped")
+
+
+class RunBusy(RopewalkError):
+    """Another live process owns the run; `owner` names it (host and pid)."""
+
+    def __init__(self, run_id: str, owner: str) -> None:
+        self.run_id, self.owner = run_id, owner
+        super().__init__(f"run {run_id} is being executed by {owner}; stop it there, or wait for it to end")
+
+
+class JournalConflict(RopewalkError):
+    """What the flow does now does not fit what the journal recorded."""
+
+    def __init__(self, run_id: str, path: str, message: str) -> None:
+        self.run_id, self.path = run_id, path
+        super().__init__(f"run {run_id}: {path + ': ' if path else ''}{message}")
+
+
+class NotFound(RopewalkError):
+    """Nothing of this kind has this id."""
+
+    def __init__(self, what: str, id: str, *, suggestion: str | None = None) -> None:
+        self.what, self.id, self.suggestion = what, id, suggestion
+        super().__init__(f"no {what} {id!r}" + (f"; did you mean {suggestion!r}?" if suggestion else ""))
+
+
+class StoreError(RopewalkError):
+    """The store cannot be read or written; the text says what to do."""
+
+
+def _short(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,272 @@
+"""What a flow is: the one graph that every notation compiles to.
+
+A Flow owns a tree of acyclic regions (`Graph`). Choice and repetition are operations whose
+bodies are regions, so cancellation and timeouts nest and every position has a stable path.
+Values flow by name; state changes only through declared channels with reducers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+from .expr.ast import Arr, Each, Expr, Fn, Lit, NULL, Obj, Ref, Var, refs
+from .values import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """At most `attempts` tries, the first included; `delay` seconds before the second, times
+    `factor` before each further one (or times the attempt number when `linear`)."""
+
+    attempts: int = 1
+    delay: float = 0.0
+    factor: float = 1.0
+    linear: bool = False
+    max_delay: float = 3600.0
+
+    def pause(self, failed: int) -> float:
+        """Seconds to wait after the `failed`-th attempt (counted from 1)."""
+        grown = self.delay * (failed if self.linear else self.factor ** (failed - 1))
+        return min(grown, self.max_delay)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnError:
+    """What stands in for a node that gave up: `value` (sees the root error). A `reported`
+    failure is listed in the run's errors and makes it partial; otherwise it is handled."""
+
+    value: Expr = NULL
+    reported: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What to do about time and failure: `timeout` in seconds per attempt; without `on_error`
+    a failure fails the region."""
+
+    retry: Retry = Retry()
+    timeout: float | None = None
+    on_error: OnError | None = None
+
+
+NO_POLICY = Policy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meta:
+    """What is said about a node and changes nothing: it stays out of the fingerprint.
+
+    `source` is the node's path in its document (`nodes[2]`); `labels` maps a field here to the
+    document's name for it (`{"args": "params"}`), so that a problem is told in the user's words.
+    """
+
+    source: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+    phase: str | None = None
+    reads: tuple[str, ...] = ()
+    hidden: bool = False
+
+
+NO_META = Meta()
+
+
+class Op(Protocol):
+    """One kind of work: a frozen dataclass. Fields that hold an Expr are its inputs, fields that
+    hold a Graph its regions; checker, codec and drawing read both from the dataclass."""
+
+    def compile(self, site: Site, /) -> Step:
+        """The closure that does the work; called once per program, never per run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One position in a region.
+
+    It starts when everything in `after`, and every sibling it reads, is decided. A false `gate`
+    makes it *dead* (not reached), a false `when` makes it *skipped*; either way its value is
+    null. `writes` gives state updates `{channel: update}` and sees the node's own output.
+    """
+
+    id: str
+    op: Op
+    after: frozenset[str] = frozenset()
+    gate: Expr | None = None
+    when: Expr | None = None
+    writes: Expr | None = None
+    policy: Policy = NO_POLICY
+    meta: Meta = field(default=NO_META, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """An acyclic region: `nodes`, and the expression that is its value.
+
+    `ordered` runs the nodes one after another as listed, and gives meaning to the root `prev`:
+    the value of the last node that ran (in the first: what ran before the region). Otherwise
+    edges are `after` plus every reference to a sibling, and at most `limit` nodes run at once.
+    """
+
+    nodes: tuple[Node, ...]
+    result: Expr = NULL
+    ordered: bool = False
+    limit: int | None = None
+
+    @cached_property
+    def needs(self) -> Mapping[str, frozenset[str]]:
+        """For each node the siblings it starts after; unknown names are left to the check."""
+        ids = [node.id for node in self.nodes]
+        if self.ordered:
+            return {id: frozenset(ids[i - 1 : i]) for i, id in enumerate(ids)}
+        own = set(ids)
+        return {node.id: (node.after | siblings_read(node)) & own - {node.id} for node in self.nodes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """A named piece of state: its JSON Schema, the reducer that folds an update in, where it starts."""
+
+    schema: Json = None
+    reduce: str = "last_wins"
+    initial: Json = None
+    present: bool = True
+    """False: the channel has no value until something is written (no default was declared)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """A whole definition. `timeout` is in seconds of execution."""
+
+    name: str
+    body: Graph
+    state: Mapping[str, Channel] = field(default_factory=dict)
+    input_schema: Json = None
+    output_schema: Json = None
+    timeout: float | None = None
+
+
+Writes: TypeAlias = tuple[tuple[str, Json], ...]
+
+
+class Yield:
+    """What a region gives: a value, and state updates in their fixed order."""
+
+    __slots__ = ("value", "writes")
+
+    def __init__(self, value: Json, writes: Writes = ()) -> None:
+        self.value, self.writes = value, writes
+
+    def __repr__(self) -> str:
+        return f"Yield({self.value!r}, {self.writes!r})"
+
+
+def parts(value: Any, at: str = "") -> Iterator[tuple[str, Expr | Graph]]:
+    """The expressions and regions held by an op, policy or tuple, each with the field it is in
+    (`args`, `arms[0][1]`), read from the dataclass fields."""
+    if isinstance(value, (Lit, Ref, Var, Obj, Arr, Fn, Each, Graph)):
+        yield at, value
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from parts(item, f"{at}[{i}]")
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for f in dataclasses.fields(value):
+            inner = getattr(value, f.name)
+            if inner is not None and not isinstance(inner, (str, int, float, bool)):
+                yield from parts(inner, f"{at}.{f.name}" if at else f.name)
+
+
+def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
+    """Everything a node evaluates or enters, with the field's name."""
+    if node.gate is not None:
+        yield "gate", node.gate
+    if node.when is not None:
+        yield "when", node.when
+    yield from parts(node.op)
+    if node.writes is not None:
+        yield "writes", node.writes
+    if node.policy.on_error is not None:
+        yield "policy.on_error.value", node.policy.on_error.value
+
+
+def siblings_read(node: Node) -> frozenset[str]:
+    """Ids read through `out` and `status` by this node or anything inside it."""
+    found: set[str] = set()
+
+    def look(part: Expr | Graph) -> None:
+        if isinstance(part, Graph):
+            look(part.result)
+            for inner in part.nodes:
+                for _, deeper in node_parts(inner):
+                    look(deeper)
+        else:
+            found.update(str(r.path[0]) for r in refs(part) if r.root in ("out", "status") and r.path)
+
+    for _, part in node_parts(node):
+        look(part)
+    return frozenset(found)
+
+
+# --- what an op sees when it is compiled ---------------------------------------------------
+
+Frame: TypeAlias = Any
+"""The values of one run of one region. Ops hand it on and never look inside."""
+
+Getter: TypeAlias = Callable[[Frame], Json]
+Runs: TypeAlias = Callable[[Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A compiled op: the node's value is `get(frame)`, or `await run(get(frame))` when there is
+    a `run`. `run` returns the value, or a Yield when it has entered regions."""
+
+    get: Getter
+    run: Runs | None = None
+
+
+class Enter(Protocol):
+    """Runs a region once, inside `frame`. `key` distinguishes the rounds of one node; `item`,
+    `index` (a Map) or `round` (a Loop: `key` is the round) and `prev` are what the body sees;
+    `writes` are updates made by earlier rounds."""
+
+    def __call__(
+        self, frame: Frame, key: int | None = None, item: Json = None, prev: Json = None, writes: Writes = (), /
+    ) -> Awaitable[Yield]: ...
+
+
+class Site(Protocol):
+    """What an op may use, all at compile time. Effects go through `call` and `sleep` only, and
+    what time or the world decides goes through `remember`: those are journaled."""
+
+    def expr(self, expr: Expr, /) -> Getter:
+        """The closure that evaluates `expr` in the frame the node runs in."""
+        ...
+
+    def expr_inside(self, expr: Expr, body: Graph, binds: str, /) -> Callable[[Frame, int, Json, Writes], Json]:
+        """Evaluates `expr` after a round of a loop: (frame, round, last value, writes so far)."""
+        ...
+
+    def region(self, body: Graph, /, *, label: str = "", binds: str = "") -> Enter:
+        """The closure that runs `body`. `binds` is "" (nothing), "map" or "loop"."""
+        ...
+
+    def call(self, tool: str, args: Expr, /) -> Step:
+        """A call of a tool: journaled, validated, cancellable."""
+        ...
+
+    def sleep(self, seconds: Expr, /) -> Step:
+        """A pause whose end is journaled as an absolute time."""
+        ...
+
+    def remember(self, kind: str, decide: Getter, /) -> Runs:
+        """`await it(frame)` gives `decide(frame)`, journaled once and read back on resume."""
+        ...
+
+    def many(self, enter: Enter, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
+        """Enter a region once per item, at most `limit` at once, results in item order."""
+        ...

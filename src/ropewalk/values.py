@@ -1,0 +1,139 @@
+"""JSON values: what may flow through a graph, how it is written down, how it is named.
+
+Values are null, bool, int (64 bits), float (finite), string (no lone surrogate, no NUL),
+list, and object with string keys. Anything else is refused at the boundary with the place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from .errors import InvalidValue
+
+Json: TypeAlias = Any
+"""None | bool | int | float | str | list[Json] | dict[str, Json]; the boundary checks it."""
+
+MAX_DEPTH: Final = 200
+MAX_BYTES: Final = 100_000_000
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_INFINITY = float("inf")
+
+
+def check_json(value: Any, place: str = "value") -> Any:
+    """Return `value` itself when it is JSON within the limits; raise InvalidValue otherwise.
+
+    Tuples, subclasses of the JSON types, NaN, infinities, integers past 64 bits, NUL, lone
+    surrogates and other keys than strings are refused: a value is the same in every store.
+    """
+    try:
+        if _is_json(value, MAX_DEPTH):
+            return value
+    except RecursionError:
+        pass
+    raise _complaint(value, place)
+
+
+def _is_json(value: Any, depth: int) -> bool:
+    kind = type(value)
+    if kind is str:
+        return _is_text(value)
+    if kind is int:
+        return _INT_MIN <= value <= _INT_MAX
+    if value is None or kind is bool:
+        return True
+    if kind is float:
+        return -_INFINITY < value < _INFINITY  # False for NaN too
+    if not depth:
+        return False
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str or not _is_text(key):
+                return False
+            kind = type(item)
+            # The two commonest leaves inline: a call per leaf is half the cost of the walk.
+            if kind is int:
+                if not _INT_MIN <= item <= _INT_MAX:
+                    return False
+            elif kind is str:
+                if not (item.isascii() and "\0" not in item) and not _is_text(item):
+                    return False
+            elif not _is_json(item, depth - 1):
+                return False
+        return True
+    if kind is list:
+        for item in value:
+            if not _is_json(item, depth - 1):
+                return False
+        return True
+    return False
+
+
+def _is_text(text: str) -> bool:
+    if "\0" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _complaint(value: Any, place: str) -> InvalidValue:
+    """Find the first thing that is wrong; an explicit stack, so depth cannot hurt."""
+    stack: list[tuple[Any, str, int]] = [(value, place, MAX_DEPTH)]
+    while stack:
+        item, where, depth = stack.pop()
+        kind = type(item)
+        if item is None or kind is bool:
+            continue
+        if kind is str:
+            if not _is_text(item):
+                what = "NUL character" if "\0" in item else "lone surrogate"
+                return InvalidValue(where, f"string with a {what}")
+        elif kind is int:
+            if not _INT_MIN <= item <= _INT_MAX:
+                return InvalidValue(where, "integer past 64 bits; send it as a string")
+        elif kind is float:
+            if not -_INFINITY < item < _INFINITY:
+                return InvalidValue(where, f"{item} is not JSON; use null")
+        elif not depth:
+            return InvalidValue(where, f"nested deeper than {MAX_DEPTH}")
+        elif kind is dict:
+            for key, inner in item.items():
+                if type(key) is not str:
+                    return InvalidValue(where, f"object key {key!r} is {_name(key)}, not a string")
+                if not _is_text(key):
+                    return InvalidValue(where, "object key with a NUL character or a lone surrogate")
+                stack.append((inner, f"{where}.{key}", depth - 1))
+        elif kind is list:
+            stack.extend((inner, f"{where}[{i}]", depth - 1) for i, inner in enumerate(item))
+        else:
+            return InvalidValue(where, f"{_name(item)} is not JSON")
+    return InvalidValue(place, f"nested deeper than {MAX_DEPTH}")
+
+
+def _name(value: Any) -> str:
+    return type(value).__qualname__
+
+
+def canonical(value: Json) -> bytes:
+    """Canonical JSON of a checked value: sorted keys, no white space, UTF-8."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def digest(value: Json) -> str:
+    """A short, stable name of a JSON value: 128 bits of BLAKE2b over its canonical form, in hex."""
+    return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known name nearest to a misspelt one, for "did you mean"; None when nothing is near."""
+    found = difflib.get_close_matches(word, [k for k in known if k], n=1, cutoff=0.6)
+    return found[0] if found else None
