@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
-from .expr.ast import Arr, Each, Expr, Fn, Lit, NULL, Obj, Ref, Var, refs
+from .expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, refs
 from .values import Json
 
 

@@ -43,11 +43,11 @@ def _is_json(value: Any, depth: int) -> bool:
     if kind is str:
         return _is_text(value)
     if kind is int:
-        return _INT_MIN <= value <= _INT_MAX
+        return bool(_INT_MIN <= value <= _INT_MAX)
     if value is None or kind is bool:
         return True
     if kind is float:
-        return -_INFINITY < value < _INFINITY  # False for NaN too
+        return bool(-_INFINITY < value < _INFINITY)  # False for NaN too
     if not depth:
         return False
     if kind is dict:
@@ -66,10 +66,7 @@ def _is_json(value: Any, depth: int) -> bool:
                 return False
         return True
     if kind is list:
-        for item in value:
-            if not _is_json(item, depth - 1):
-                return False
-        return True
+        return all(_is_json(item, depth - 1) for item in value)
     return False
 
 
