@@ -8,7 +8,7 @@ Values flow by name; state changes only through declared channels with reducers.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -150,11 +150,11 @@ class Flow:
     timeout: float | None = None
 
 
-Writes: TypeAlias = tuple[tuple[str, Json], ...]
+Writes: TypeAlias = Sequence[tuple[str, Json]]
 
 
 class Yield:
-    """What a region gives: a value, and state updates in their fixed order."""
+    """What one run of a region gives: a value, and state updates in their fixed order."""
 
     __slots__ = ("value", "writes")
 
@@ -229,30 +229,46 @@ class Step:
     run: Runs | None = None
 
 
-class Enter(Protocol):
-    """Runs a region once, inside `frame`. `key` distinguishes the rounds of one node; `item`,
-    `index` (a Map) or `round` (a Loop: `key` is the round) and `prev` are what the body sees;
-    `writes` are updates made by earlier rounds."""
+class Body(Protocol):
+    """A compiled region, as the op that owns it sees it."""
 
-    def __call__(
-        self, frame: Frame, key: int | None = None, item: Json = None, prev: Json = None, writes: Writes = (), /
-    ) -> Awaitable[Yield]: ...
+    def open(self, frame: Frame, key: int | None = None, item: Json = None, /) -> Frame:
+        """A fresh inner frame. `key` tells the rounds of one node apart: the index of a Map, the
+        round of a Loop; `item` is the element of a Map."""
+        ...
+
+    def again(self, inner: Frame, key: int, prev: Json, /) -> Frame:
+        """The inner frame of the next round of a Loop: it goes on from the state the last one left."""
+        ...
+
+    def run(self, inner: Frame, /) -> Awaitable[Yield]:
+        """Run the region in an opened frame."""
+        ...
+
+    def expr(self, expr: Expr, /) -> Callable[[Frame], bool]:
+        """A condition over an inner frame, with all nodes of the body in reach."""
+        ...
 
 
 class Site(Protocol):
-    """What an op may use, all at compile time. Effects go through `call` and `sleep` only, and
-    what time or the world decides goes through `remember`: those are journaled."""
+    """What an op may use, all at compile time. Effects go through `call` and `sleep` only; what
+    an op decides and a resumed run must decide again goes through `remember`: those are journaled.
+    """
 
     def expr(self, expr: Expr, /) -> Getter:
         """The closure that evaluates `expr` in the frame the node runs in."""
         ...
 
-    def expr_inside(self, expr: Expr, body: Graph, binds: str, /) -> Callable[[Frame, int, Json, Writes], Json]:
-        """Evaluates `expr` after a round of a loop: (frame, round, last value, writes so far)."""
+    def condition(self, expr: Expr, /) -> Callable[[Frame], bool]:
+        """The same for a condition: null counts as false, other values than booleans are an error."""
         ...
 
-    def region(self, body: Graph, /, *, label: str = "", binds: str = "") -> Enter:
-        """The closure that runs `body`. `binds` is "" (nothing), "map" or "loop"."""
+    def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> Body:
+        """The closures that run `graph`. `binds` is "" (nothing), "map" or "loop"."""
+        ...
+
+    def many(self, body: Body, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
+        """Run a body once per item, at most `limit` at once, results in item order."""
         ...
 
     def call(self, tool: str, args: Expr, /) -> Step:
@@ -263,10 +279,6 @@ class Site(Protocol):
         """A pause whose end is journaled as an absolute time."""
         ...
 
-    def remember(self, kind: str, decide: Getter, /) -> Runs:
-        """`await it(frame)` gives `decide(frame)`, journaled once and read back on resume."""
-        ...
-
-    def many(self, enter: Enter, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-        """Enter a region once per item, at most `limit` at once, results in item order."""
+    def remember(self, kind: str, decide: Getter, /) -> Getter:
+        """`it(frame)` gives `decide(frame)`, journaled, and on resume what was journaled."""
         ...

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import ExpressionError
-from .expr.ast import Expr, Lit
-from .ir import Frame, Graph, Site, Step, Writes, Yield
+from .expr.ast import Expr
+from .ir import Frame, Getter, Graph, Site, Step, Yield
 from .values import Json
 
 
@@ -57,7 +57,9 @@ class Block:
     body: Graph
 
     def compile(self, site: Site, /) -> Step:
-        return Step(_whole, site.region(self.body))
+        body = site.body(self.body)
+        opened, run = body.open, body.run
+        return Step(opened, run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +70,19 @@ class Branch:
     default: Graph | None = None
 
     def compile(self, site: Site, /) -> Step:
-        arms = [(site.expr(test), site.region(body, label=f"[{i}]")) for i, (test, body) in enumerate(self.arms)]
-        default = site.region(self.default, label="[else]") if self.default is not None else None
+        tests = [site.condition(test) for test, _ in self.arms]
+        bodies = [site.body(body, label=f"[{i}]") for i, (_, body) in enumerate(self.arms)]
+        default = site.body(self.default, label="[else]") if self.default is not None else None
+
+        def choose(frame: Frame) -> int:
+            return next((i for i, test in enumerate(tests) if test(frame)), -1)
+
+        chosen = site.remember("branch", choose)
 
         async def run(frame: Frame) -> Yield:
-            for test, enter in arms:
-                if test(frame) is True:
-                    return await enter(frame)
-            return await default(frame) if default else Yield(None)
+            arm = chosen(frame)
+            body = bodies[arm] if arm >= 0 else default
+            return await body.run(body.open(frame)) if body is not None else Yield(None)
 
         return Step(_whole, run)
 
@@ -91,11 +98,11 @@ class Map:
 
     def compile(self, site: Site, /) -> Step:
         listed = site.remember("items", _as_list(site.expr(self.items)))
-        many = site.many(site.region(self.body, binds="map"), self.limit)
+        many = site.many(site.body(self.body, binds="map"), self.limit)
 
         async def run(frame: Frame) -> Yield:
-            done = await many(frame, await listed(frame))
-            return Yield([y.value for y in done], tuple(w for y in done for w in y.writes))
+            done = await many(frame, listed(frame))
+            return Yield([y.value for y in done], [w for y in done for w in y.writes])
 
         return Step(_whole, run)
 
@@ -114,32 +121,35 @@ class Loop:
     collect: bool = True
 
     def compile(self, site: Site, /) -> Step:
-        enter = site.region(self.body, binds="loop")
-        again = site.expr_inside(self.again, self.body, "loop") if self.again is not None else None
-        until = site.expr_inside(self.until, self.body, "loop") if self.until is not None else None
-        limit, collect = self.limit, self.collect
+        body = site.body(self.body, binds="loop")
+        again = body.expr(self.again) if self.again is not None else None
+        until = body.expr(self.until) if self.until is not None else None
+        limit, collect, play = self.limit, self.collect, body.run
 
         async def run(frame: Frame) -> Yield:
             values: list[Json] = []
+            writes: list[tuple[str, Json]] = []
             last: Json = None
-            writes: Writes = ()
+            inner = body.open(frame, 0)
             for count in range(limit):
-                if again is not None and again(frame, count, last, writes) is not True:
+                if count:
+                    inner = body.again(inner, count, last)
+                if again is not None and not again(inner):
                     break
-                got = await enter(frame, count, None, last, writes)
+                got = await play(inner)
                 last = got.value
                 if got.writes:
-                    writes += got.writes
+                    writes.extend(got.writes)
                 if collect:
                     values.append(last)
-                if until is not None and until(frame, count, last, writes) is True:
+                if until is not None and until(inner):
                     break
             return Yield(values if collect else last, writes)
 
         return Step(_whole, run)
 
 
-def _as_list(items: Any) -> Any:
+def _as_list(items: Getter) -> Getter:
     def listed(frame: Frame) -> list[Json]:
         found = items(frame)
         if found is None:
@@ -153,5 +163,3 @@ def _as_list(items: Any) -> Any:
 
 OPS: dict[str, type[Any]] = {op.__name__: op for op in (Call, Compute, Sleep, Block, Branch, Map, Loop)}
 """Every kind of node by name, for the codec. A new op is added to this line."""
-
-TRUE = Lit(True)
