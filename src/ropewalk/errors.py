@@ -24,6 +24,7 @@ RopewalkError
 ├── JournalConflict      the record of a run does not fit what the flow does now
 ├── NotFound             no chain, run or the like has this id
 └── StoreError           the store cannot be read or written
+    └── Fenced           another process has taken the run over: `.run_id`
 """
 
 from __future__ import annotations
@@ -243,6 +244,14 @@ class NotFound(RopewalkError):
 
 class StoreError(RopewalkError):
     """The store cannot be read or written; the text says what to do."""
+
+
+class Fenced(StoreError):
+    """Another process has taken the run over; nothing more of this one's is written."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} has been taken over by another process; this one must give it up")
 
 
 def _short(text: str, most: int = 80) -> str:

@@ -1,0 +1,64 @@
+"""From the address of a store to the store: `memory`, `sqlite:///path`, a plain path.
+
+To add a store, name its scheme here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ..errors import StoreError
+from ..values import closest
+from .journal import Store
+from .memory import MemoryStore
+
+DEFAULT: Final = Path(".ropewalk") / "ropewalk.db"
+_SCHEMES: Final = ("memory", "sqlite", "postgresql")
+_RIGHT: Final = "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, or a path"
+
+
+def open_store(url: str | None) -> Store:
+    """The store at `url`; None is `.ropewalk/ropewalk.db` under the working directory, made on
+    demand. Raises StoreError for an address that names no store."""
+    if url is None:
+        return _sqlite(_default_file())
+    if url == "memory":
+        return MemoryStore()
+    scheme, colon, rest = url.partition("://")
+    if not colon:
+        if not url.strip():
+            raise StoreError(f"the store's address is empty; {_RIGHT}")
+        if "/" not in url and (near := closest(url, _SCHEMES)):
+            raise StoreError(f"{url!r} is no store; did you mean {near!r}? ({_RIGHT}; ./{url} for a file)")
+        return _sqlite(Path(url))
+    if scheme == "sqlite":
+        if not rest.startswith("/") or len(rest) == 1:
+            raise StoreError(
+                f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}"
+            )
+        return _sqlite(Path(rest[1:]))
+    if scheme in ("postgresql", "postgres"):
+        raise StoreError("stores on Postgres are not there yet; use sqlite:///path or memory")
+    near = closest(scheme, _SCHEMES)
+    hint = f"did you mean {near}? " if near else ""
+    raise StoreError(f"{scheme}:// is no kind of store; {hint}{_RIGHT}")
+
+
+def _default_file() -> Path:
+    ignore = DEFAULT.parent / ".gitignore"
+    try:
+        DEFAULT.parent.mkdir(exist_ok=True)
+        if not ignore.exists():
+            ignore.write_text("# Runs and definitions of this machine.\n*\n")
+    except OSError as error:
+        raise StoreError(
+            f"cannot make {DEFAULT.parent}/ in {Path.cwd()}: {error.strerror}; choose another store (ROPEWALK_STORE)"
+        ) from error
+    return DEFAULT
+
+
+def _sqlite(path: Path) -> Store:
+    from .sqlite import SqliteStore  # Only those who use it pay for its import.
+
+    return SqliteStore(path)

@@ -1,0 +1,258 @@
+"""The journal: what a store remembers of a run, and the two protocols every store keeps.
+
+A fact is keyed by (run, path, kind), never by the order of calls. A store promises: what was
+acknowledged is there after a crash; one owner at a time writes to a run, and an owner that was
+replaced writes nothing more.
+
+Refused here: knowing what a flow is, and secrets (the engine removes them first).
+To add a store, implement `Store` and `Log` in a file beside this one, name it in `address.py`,
+and add it to the list in `tests/conformance/test_store.py`. A store whose writes travel may
+send a batch twice: entries are unique, and the run's epoch fences off a replaced owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+from ..values import Json
+
+STATUSES: Final = ("running", "completed", "partial", "failed", "stopped", "timeout")
+"""Every status but the first is an end."""
+
+DECISIONS: Final = frozenset(("call", "timer", "items", "branch"))
+"""Kinds that are written once and stand: a second, different one is a JournalConflict. Of any
+other kind ("call_failed", "attempt", "node", "skip") the latest stands."""
+
+Key: TypeAlias = tuple[str, str]
+"""(path, kind)"""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One fact of a run, unique by (run, path, kind). Never changed once it is appended.
+
+    `path` names the node instance (`each[3]/fetch@2`), `data` is JSON already checked, `digest`
+    names the arguments of a call; `started` and `ended` are seconds since the epoch.
+    Not frozen only because freezing triples the cost of making one.
+    """
+
+    path: str
+    kind: str
+    node: str = ""
+    data: Json = None
+    digest: str = ""
+    started: float = 0.0
+    ended: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A saved definition: unique by (kind, id). `run_count` counts the runs ever opened on it."""
+
+    kind: str
+    id: str
+    name: str = ""
+    document: Json = None
+    fingerprint: str = ""
+    created: float = 0.0
+    run_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run to open. `document` and `fingerprint` pin the definition it starts with;
+    `started_at` 0 means now."""
+
+    id: str
+    kind: str
+    name: str = ""
+    definition_id: str | None = None
+    input: Json = None
+    context: Json = None
+    document: Json = None
+    fingerprint: str = ""
+    started_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """What a store knows about a run.
+
+    `owner` names the process that runs it, or ran it last ("host (pid 7)", "" for none);
+    `epoch` counts the owners; `spent` is seconds of execution. `current_node` and `spent` of a
+    live run may be some seconds old. In lists `input`, `context`, `document` and `result` are
+    left out (None): they may be large, and `get_run` has them.
+    """
+
+    id: str
+    kind: str
+    definition_id: str | None = None
+    name: str = ""
+    status: str = "running"
+    input: Json = None
+    context: Json = None
+    document: Json = None
+    fingerprint: str = ""
+    started_at: float = 0.0
+    ended_at: float | None = None
+    result: Json = None
+    error: Json = None
+    owner: str = ""
+    epoch: int = 1
+    spent: float = 0.0
+    current_node: str = ""
+    result_count: int = 0
+    error_count: int = 0
+    stop_requested: bool = False
+
+
+class Log(Protocol):
+    """The journal of one run, held by its owner. Used on the event loop that opened it."""
+
+    @property
+    def run(self) -> RunRow:
+        """The run as it was when it was opened."""
+        ...
+
+    @property
+    def past(self) -> Mapping[Key, Entry]:
+        """What earlier owners recorded."""
+        ...
+
+    @property
+    def finished(self) -> RunRow | None:
+        """Set when the run had ended already: nothing is to be run, nothing can be appended."""
+        ...
+
+    on_stop: Callable[[], None] | None
+    """Called once, on this loop, when the run is stopped or taken over by another process; at
+    once when that has happened before it is set."""
+
+    def append(self, entry: Entry, /) -> asyncio.Future[None]:
+        """Record a fact; the future is done when it is committed. Facts are kept in order.
+
+        Raises InvalidValue past 100 MB. The future fails with StoreError (Fenced when the run
+        was taken over, JournalConflict when another fact stands there). What could not be
+        written stays in line and is sent again before the next append, forget or finish, whose
+        future fails when that fails too: not awaiting loses no failure, awaiting again resends.
+        """
+        ...
+
+    async def forget(self, keys: Iterable[Key], /) -> None:
+        """Remove facts, so that their nodes run again (`retry --from`)."""
+        ...
+
+    async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
+        """End the run, after everything appended; returns the status that stands.
+
+        A run that somebody stopped stays `stopped`; what it had reached is recorded all the same.
+        """
+        ...
+
+    async def release(self) -> None:
+        """Give up a run without ending it: anyone may reopen it at once. Idempotent."""
+        ...
+
+    def touch(self, current_node: str, spent: float, /) -> None:
+        """Say where the run is; the latest value is written with the next heartbeat."""
+        ...
+
+    def attach(self, view: Callable[[], list[Entry]], /) -> None:
+        """Let a store that keeps no entries answer `history` from the engine's own."""
+        ...
+
+
+class Store(Protocol):
+    """Where definitions and runs are kept. Sync methods are short and safe from any thread."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether entries are worth appending: False when `history` comes from the engine."""
+        ...
+
+    def put_definition(self, definition: Definition, /) -> None:
+        """Save, or replace the one with the same kind and id (its `created` and count stay)."""
+        ...
+
+    def get_definition(self, kind: str, id: str, /) -> Definition | None: ...
+
+    def list_definitions(self, kind: str | None = None, /) -> list[Definition]:
+        """Of one kind or of all, by kind, then by id."""
+        ...
+
+    def delete_definition(self, kind: str, id: str, /) -> bool:
+        """True when there was one. Its runs stay: each holds its own snapshot."""
+        ...
+
+    def get_run(self, id: str, /) -> RunRow | None: ...
+
+    def list_runs(
+        self,
+        *,
+        kind: str | None = None,
+        definition_id: str | None = None,
+        status: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> list[RunRow]:
+        """Newest first, without their large values; `text` is looked for, in any case, in id,
+        name, definition id and error; `since` is seconds since the epoch."""
+        ...
+
+    def history(self, run_id: str, /) -> list[Entry]:
+        """Everything recorded, in order; empty for an unknown run."""
+        ...
+
+    def request_stop(self, run_id: str, /) -> bool:
+        """Stop a run, whoever runs it; True when it was running.
+
+        Its status is `stopped` from now on, and its owner hears of it within half a second.
+        """
+        ...
+
+    def orphans(self, limit: int = 100, /) -> list[RunRow]:
+        """Runs that should be running and whose owner is gone, oldest first: reopen them."""
+        ...
+
+    def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
+        """Delete ended runs that ended `before` (seconds since the epoch) or are not among the
+        newest `keep`, with their entries and blobs; returns how many runs went."""
+        ...
+
+    async def open(self, run: NewRun, /) -> Log:
+        """Create the run, or take it over when its owner is gone.
+
+        One that has ended comes back with `Log.finished` set. Raises RunBusy when it is being
+        run. Of several processes opening one id at once, exactly one gets it.
+        """
+        ...
+
+    async def reopen(self, run_id: str, /, *, again: bool = False) -> Log:
+        """As `open`, for a run that exists (NotFound otherwise); with `again` an ended run is
+        set running once more."""
+        ...
+
+    def close(self) -> None:
+        """Write what was appended, release the runs held, let go of everything. Idempotent."""
+        ...
+
+
+def matches(row: RunRow, filters: Mapping[str, Any], error_text: str) -> bool:
+    """Whether a row passes the filters of `list_runs`; the meaning every store follows."""
+    text = filters.get("text")
+    since = filters.get("since")
+    return (
+        all(filters.get(name) in (None, getattr(row, name)) for name in ("kind", "definition_id", "status"))
+        and (since is None or row.started_at >= since)
+        and (not text or contains(text, row.id, row.name, row.definition_id, error_text))
+    )
+
+
+def contains(text: str, *fields: str | None) -> bool:
+    """Whether any field holds `text`, whatever the case."""
+    wanted = text.casefold()
+    return any(field is not None and wanted in field.casefold() for field in fields)
