@@ -1,0 +1,242 @@
+"""State: named channels, and the reducers that fold updates into them.
+
+There is no mutable store. A run has writes in a fixed order, and `fold` makes values of them; the
+same writes give the same values whatever finished first. Null is "nothing to say": only
+`last_wins` takes it over, every other reducer leaves the channel as it is.
+
+Refused here: a channel nobody declared, an update of the wrong type, a second `set_once`.
+
+To add a reducer, write one function from (current value, updates in order) to the new value and
+put `@reducer` above it. It must change neither the current value nor an update.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from .errors import InvalidValue
+from .ir import Channel
+from .values import Json, canonical, closest
+
+Fold: TypeAlias = Callable[[str, Channel, Json, list[Json]], Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Reducer:
+    """One way to fold updates: `fold(name, channel, current, updates)` gives the new value.
+
+    `takes` is the JSON type every update must have, None where any will do.
+    """
+
+    name: str
+    takes: str | None
+    fold: Fold
+
+
+REDUCERS: Final[dict[str, Reducer]] = {}
+
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+
+
+def reducer(name: str, takes: str | None = None) -> Callable[[Fold], Fold]:
+    """Register a reducer under the name that `Channel.reduce` uses."""
+
+    def register(fold: Fold) -> Fold:
+        REDUCERS[name] = Reducer(name, takes, fold)
+        return fold
+
+    return register
+
+
+def fold(
+    channels: Mapping[str, Channel], base: Mapping[str, Json], writes: Iterable[tuple[str, Json]]
+) -> dict[str, Json]:
+    """The values after `writes`, in their order; `base` and every value in it stay as they are.
+
+    Linear in the writes and in the channels they touch: hand over all writes at once, since
+    appending to one array in n separate folds copies it n times. Untouched values are shared.
+    InvalidValue, placed at `state.<channel>`, for a channel or an update that does not fit.
+    """
+    touched: dict[str, list[Json]] = {}
+    for name, update in writes:
+        if name in touched:
+            touched[name].append(update)
+        else:
+            touched[name] = [update]
+    done = dict(base)
+    for name, updates in touched.items():
+        channel = channels.get(name)
+        if channel is None:
+            raise undeclared(name, channels)
+        chosen = REDUCERS.get(channel.reduce)
+        if chosen is None:
+            raise InvalidValue(f"state.{name}", f"unknown reducer {channel.reduce!r}; there are {', '.join(REDUCERS)}")
+        done[name] = chosen.fold(name, channel, done.get(name), updates)
+    return done
+
+
+def start(channels: Mapping[str, Channel], given: Mapping[str, Json] | None = None) -> dict[str, Json]:
+    """The values a run begins with: what was declared, and over it what was `given`."""
+    values = {name: channel.initial for name, channel in channels.items() if channel.present}
+    for name, value in (given or {}).items():
+        if name not in channels:
+            raise undeclared(name, channels)
+        values[name] = value
+    return values
+
+
+def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Json]]) -> None:
+    """Raise InvalidValue unless every channel is declared and every update has a type it takes:
+    what its reducer asks for, else the `type` in its schema. Null always fits."""
+    for name, update in writes:
+        channel = channels.get(name)
+        if channel is None:
+            raise undeclared(name, channels)
+        if update is None:
+            continue
+        chosen = REDUCERS.get(channel.reduce)
+        if chosen is not None and chosen.takes is not None:
+            if not has_type(update, chosen.takes):
+                raise _wrong(name, channel, update, chosen.takes)
+        else:
+            allowed = channel.schema.get("type") if type(channel.schema) is dict else None
+            names = [allowed] if isinstance(allowed, str) else allowed
+            if names and not any(has_type(update, n) for n in names):
+                said = " or ".join(names)
+                raise InvalidValue(f"state.{name}", f"got {json_type(update)}; declared as type {said} in state.schema")
+
+
+def undeclared(name: str, channels: Mapping[str, Channel]) -> InvalidValue:
+    """The error for a write to a channel that does not exist, with what was probably meant."""
+    near = closest(name, channels)
+    return InvalidValue(f"state.{name}", "undeclared state field" + (f"; did you mean {near}?" if near else ""))
+
+
+def json_type(value: Json) -> str:
+    """The JSON Schema name of a value's type (`integer` for a float without a fraction too)."""
+    if value is None:
+        return "null"
+    kind = type(value)
+    if kind is bool:
+        return "boolean"
+    if kind is float:
+        return "integer" if value.is_integer() else "number"
+    return {int: "integer", str: "string", list: "array", dict: "object"}[kind]
+
+
+def has_type(value: Json, name: str) -> bool:
+    """Whether a value is of the JSON Schema type `name`."""
+    found = json_type(value)
+    return found == name or (name == "number" and found == "integer")
+
+
+def _wrong(name: str, channel: Channel, update: Json, takes: str) -> InvalidValue:
+    a = "an" if takes[0] in "aeiou" else "a"
+    return InvalidValue(f"state.{name}", f"got {json_type(update)}; {channel.reduce} takes {a} {takes}")
+
+
+def _given(name: str, channel: Channel, updates: list[Json]) -> list[Json]:
+    """The updates without nulls, all of the type that the channel's reducer takes."""
+    takes = REDUCERS[channel.reduce].takes
+    given = [update for update in updates if update is not None]
+    if takes is not None:
+        for update in given:
+            if not has_type(update, takes):
+                raise _wrong(name, channel, update, takes)
+    return given
+
+
+def _current(name: str, channel: Channel, current: Json, empty: Json) -> Json:
+    takes = REDUCERS[channel.reduce].takes
+    if current is None:
+        return empty
+    if takes is not None and not has_type(current, takes):
+        raise InvalidValue(f"state.{name}", f"holds {json_type(current)}; {channel.reduce} takes {takes}")
+    return current
+
+
+@reducer("last_wins")
+def _last_wins(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+    return updates[-1]
+
+
+@reducer("set_once")
+def _set_once(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+    # A channel that still holds what it was declared with counts as not yet set.
+    given = _given(name, channel, updates)
+    if not given:
+        return current
+    if len(given) > 1 or (current is not None and not _same(current, channel.initial)):
+        raise InvalidValue(f"state.{name}", "set_once was already set; a second write is refused")
+    return given[0]
+
+
+@reducer("array_append", takes="array")
+def _array_append(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+    grown = list(_current(name, channel, current, ()))
+    for update in _given(name, channel, updates):
+        grown.extend(update)
+    return grown
+
+
+@reducer("union", takes="array")
+def _union(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+    # A dict keeps the order of first sight.
+    seen: dict[object, Json] = {}
+    for items in (_current(name, channel, current, ()), *_given(name, channel, updates)):
+        for item in items:
+            seen.setdefault(_identity(item), item)
+    return list(seen.values())
+
+
+@reducer("object_merge", takes="object")
+def _object_merge(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+    merged = dict(_current(name, channel, current, {}))
+    for update in _given(name, channel, updates):
+        merged.update(update)
+    return merged
+
+
+@reducer("sum", takes="number")
+def _sum(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+    given = _given(name, channel, updates)
+    if not given:
+        return current
+    total = _current(name, channel, current, 0)
+    for update in given:
+        total = total + update
+    if type(total) is int and not _INT_MIN <= total <= _INT_MAX:
+        raise InvalidValue(f"state.{name}", "sum is past 64 bits")
+    if type(total) is float and not math.isfinite(total):
+        raise InvalidValue(f"state.{name}", "sum is past what a float holds")
+    return total
+
+
+def _extreme(pick: Callable[[list[Json]], Json]) -> Fold:
+    def chosen(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+        given = _given(name, channel, updates)
+        first = _current(name, channel, current, None)
+        return pick([*([] if first is None else [first]), *given]) if given else current
+
+    return chosen
+
+
+reducer("max", takes="number")(_extreme(max))
+reducer("min", takes="number")(_extreme(min))
+
+
+def _identity(item: Json) -> object:
+    """A key that is equal exactly for values that are equal by `==` of the expressions."""
+    kind = type(item)
+    if kind is dict:
+        return (dict, frozenset((key, _identity(inner)) for key, inner in item.items()))
+    if kind is list:
+        return (list, tuple(_identity(inner) for inner in item))
+    return (bool, item) if kind is bool else (None, item)
+
+
+def _same(a: Json, b: Json) -> bool:
+    return a is b or canonical(a) == canonical(b)
