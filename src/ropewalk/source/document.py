@@ -1,0 +1,105 @@
+"""A document that knows where everything in it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..errors import Place, Problem
+from ..values import Json
+from .spot import Lines, Spot, inside
+
+_STEP = re.compile(r'\.?\[(\d+)\]|\.?\["((?:[^"\\]|\\.)*)"\]|\.(\d+)(?=[.\[]|$)')
+_ABOUT_KEYS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "unknown"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a document may be at most: `size` in bytes (aliases written out included), `nesting`
+    of collections, number of YAML `aliases`."""
+
+    size: int = 10_000_000
+    nesting: int = 64
+    aliases: int = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A read document: `data` is plain JSON within the limits; `file` is the name in messages."""
+
+    data: Json
+    file: str
+    text: str
+    form: str = "yaml"
+
+    @cached_property
+    def lines(self) -> Lines:
+        return Lines(self.file, self.text)
+
+    @cached_property
+    def _root(self) -> Spot:
+        # Read a second time, and only when something is wrong: a good document pays nothing.
+        if self.form == "json":
+            from . import json_text
+
+            return json_text.spots(self.text)
+        from . import yaml_text
+
+        return yaml_text.spots(self.text)
+
+    def locate(self, path: str, column: int | None = None, *, at_key: bool = False) -> Place:
+        """The place of the longest part of `path` (`nodes[2].params.q`) that exists.
+
+        For text it is where the value begins, plus `column` (1-based in the value, escapes and
+        folding undone); for an object or a list, or with `at_key`, it is where its key stands.
+        """
+        spot, value, rest = self._root, self.data, path
+        while rest:
+            if isinstance(value, dict):
+                key, after = _field(value, rest)
+                if key is None or key not in spot.fields:
+                    break
+                spot, value, rest = spot.fields[key], value[key], after
+            elif isinstance(value, list):
+                found = _STEP.match(rest)
+                index = int(found[1] or found[3] or -1) if found and not found[2] else -1
+                if found is None or not 0 <= index < len(spot.items):
+                    break
+                spot, value, rest = spot.items[index], value[index], rest[found.end() :]
+            else:
+                break
+        if isinstance(value, str) and column is not None and spot.style is not None and not rest:
+            return self.lines.place(inside(self.text, spot, value, column))
+        by_key = spot.key >= 0 and (spot.style is None or (at_key and not rest))
+        return self.lines.place(spot.key if by_key else spot.start)
+
+
+def _field(value: dict[str, Json], rest: str) -> tuple[str | None, str]:
+    """The longest key that `rest` begins with (keys may hold dots), and what follows it."""
+    quoted = _STEP.match(rest)
+    if quoted and quoted[2] is not None:
+        key = quoted[2].replace('\\"', '"').replace("\\\\", "\\")
+        return (key if key in value else None), rest[quoted.end() :]
+    bare = rest.removeprefix(".")
+    best = max(
+        (key for key in value if bare.startswith(key) and (bare[len(key) :][:1] in ("", ".", "["))),
+        key=len,
+        default=None,
+    )
+    return best, bare[len(best) :] if best is not None else rest
+
+
+def attach(problems: Iterable[Problem], document: Document | None) -> list[Problem]:
+    """The same problems, each with its place in the file; those that have one keep it."""
+    if document is None:
+        return list(problems)
+    return [
+        p if p.place is not None else replace(p, place=document.locate(p.path, p.column, at_key=_about_key(p)))
+        for p in problems
+    ]
+
+
+def _about_key(problem: Problem) -> bool:
+    return problem.keyword in _ABOUT_KEYS or problem.message.startswith("unknown key")

@@ -1,0 +1,116 @@
+"""From a path or a text to a Document, every refusal an InvalidFlow with places."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+from ..errors import InvalidFlow, InvalidValue, NotFound, Place, Problem
+from ..values import check_json, closest
+from .document import Document, Limits
+from .fault import Fault, Refused
+from .spot import Lines
+
+FORMS = {"yaml": ".yaml_text", "json": ".json_text"}
+_IN_DIRECTORY = ("experience.yaml", "experience.yml", "experience.json")
+_LOOKS_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|\Z)')
+_DEFAULT = Limits()
+
+
+def load(source: Path | str, *, name: str | None = None, limits: Limits = _DEFAULT) -> Document:
+    """Read a document; the data is JSON within the limits, or InvalidFlow says where it is not.
+
+    A Path is a file, or a directory with an `experience.yaml`. A str is a text when it holds a
+    line break, `: ` or begins with a bracket, else a path. `name` is the file name in messages.
+    A file that does not exist is NotFound.
+    """
+    if isinstance(source, str) and _is_text(source):
+        text, file = source, name or "<text>"
+        if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
+            raise _whole(file, _too_big(limits))
+    else:
+        path = _file(Path(source))
+        file = name or str(path)
+        text = _read(path, file, limits)
+    text = text.removeprefix("\ufeff")
+    form = _form(file, text)
+    lines = Lines(file, text)
+    try:
+        if not text.strip():
+            raise Refused([Fault(0, "the document is empty")])
+        data = import_module(FORMS[form], __package__).read(text, limits)
+    except Refused as refused:
+        raise InvalidFlow(_problem(fault, lines) for fault in refused.faults) from None
+    document = Document(data=data, file=file, text=text, form=form)
+    try:
+        check_json(data, "")
+    except InvalidValue as error:
+        path_in = error.place.removeprefix(".")
+        place = document.locate(path_in)
+        raise InvalidFlow([Problem(path=path_in, message=error.message, place=place)]) from None
+    return document
+
+
+def _is_text(source: str) -> bool:
+    return "\n" in source or "\r" in source or ": " in source or source.lstrip()[:1] in ("{", "[")
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        for inner in _IN_DIRECTORY:
+            if (path / inner).exists():
+                return path / inner
+        raise NotFound(f"{_IN_DIRECTORY[0]} in the directory", str(path))
+    if not path.exists():
+        near = _neighbours(path)
+        raise NotFound("file", str(path), suggestion=str(path.with_name(near)) if near else None)
+    return path
+
+
+def _neighbours(path: Path) -> str | None:
+    try:
+        return closest(path.name, (p.name for p in path.parent.iterdir()))
+    except OSError:  # the directory is not there either: nothing to suggest
+        return None
+
+
+def _read(path: Path, file: str, limits: Limits) -> str:
+    try:
+        with path.open("rb") as stream:
+            # One byte past the limit is enough to know; a device without an end is no danger.
+            raw = stream.read(limits.size + 1)
+    except OSError as error:
+        raise _whole(file, f"cannot be read: {error.strerror or error}") from error
+    if len(raw) > limits.size:
+        raise _whole(file, _too_big(limits))
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise _whole(file, "the file is UTF-16; save it as UTF-8") from None
+        good = Lines(file, raw[: error.start].decode("utf-8"))
+        place = good.place(len(good.text))
+        message = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise InvalidFlow([Problem(path="", message=message, place=place)]) from None
+
+
+def _form(file: str, text: str) -> str:
+    ending = file.lower().rpartition(".")[2]
+    if ending in ("yaml", "yml"):
+        return "yaml"
+    return "json" if ending == "json" or _LOOKS_JSON.match(text) else "yaml"
+
+
+def _too_big(limits: Limits) -> str:
+    return f"larger than {limits.size:,} bytes; split it, or keep data in files that tools read"
+
+
+def _whole(file: str, message: str) -> InvalidFlow:
+    return InvalidFlow([Problem(path="", message=message, place=Place(file, 1, 1))])
+
+
+def _problem(fault: Fault, lines: Lines) -> Problem:
+    place = lines.place(fault.offset)
+    also = f"; it first stands on line {lines.place(fault.first).line}" if fault.first is not None else ""
+    return Problem(path="", message=fault.message + also, suggestion=fault.suggestion, place=place)
