@@ -38,6 +38,14 @@ def check_json(value: Any, place: str = "value") -> Any:
     raise _complaint(value, place)
 
 
+def is_json(value: Any) -> bool:
+    """Whether `value` is JSON within the limits: `check_json` without the complaint."""
+    try:
+        return _is_json(value, MAX_DEPTH)
+    except RecursionError:
+        return False
+
+
 def _is_json(value: Any, depth: int) -> bool:
     kind = type(value)
     if kind is str:

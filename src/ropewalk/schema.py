@@ -1,0 +1,271 @@
+"""Compiled JSON Schemas: what fits, and everything that does not, with its place.
+
+Drafts 2020-12 (the default) and draft-07. Refused: other drafts, fetching a `$ref` from anywhere,
+patterns a linear engine cannot run (look-around, back-references), schemas nested past the limit
+or whose references unfold past one. `format` is an annotation and never enforced. Schemas are
+copied when compiled and never changed. A value given here must have passed `values.check_json`:
+the native code recurses as deep as the value does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote, urljoin
+
+import jsonschema_rs as native
+import orjson
+
+from .errors import InvalidValue, Problem, UnsupportedSchema
+from .values import Json, check_json, closest, digest
+
+DEFAULT_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+_DRAFTS: Final[dict[str, type[native.Validator]]] = {
+    "json-schema.org/draft/2020-12/schema": native.Draft202012Validator,
+    "json-schema.org/draft-07/schema": native.Draft7Validator,
+}
+_UNFOLDED: Final = 50_000
+_MOST_PROBLEMS: Final = 200
+_MOST_TEXT: Final = 300
+_PATTERN_BYTES: Final = 2 << 20
+_KEPT: Final = 1024
+_NOTES: Final = frozenset(("type", "title", "description", "$schema", "$id", "$comment", "$defs", "definitions",
+                           "examples", "default", "deprecated"))  # fmt: skip
+_IN_PLACE_ONE: Final = ("not", "if", "then", "else")
+_IN_PLACE_MANY: Final = ("allOf", "anyOf", "oneOf")
+
+
+class Schema:
+    """One compiled schema, safe to share between threads.
+
+    `is_valid(value)` is the native predicate itself. `open` is true when every JSON object fits,
+    so that a caller may leave the check out.
+    """
+
+    __slots__ = ("_native", "is_valid", "open", "source")
+
+    def __init__(self, source: Json, compiled: native.Validator) -> None:
+        self.source = source
+        self._native = compiled
+        self.is_valid = compiled.is_valid
+        self.open = _is_open(source)
+
+    def problems(self, value: Json, place: str = "value") -> list[Problem]:
+        """Every way in which `value` does not fit, each with its JSON path below `place`; [] when it fits.
+
+        At most 200 are listed; a last one then says that there are more.
+        """
+        if self.is_valid(value):
+            return []
+        found: list[Problem] = []
+        for error in self._native.iter_errors(value):
+            if len(found) >= _MOST_PROBLEMS:
+                found.append(Problem(path=place, message=f"more than {_MOST_PROBLEMS} problems"))
+                break
+            found.extend(self._explain(error, place))
+        return found
+
+    def _explain(self, error: native.ValidationError, place: str) -> Iterator[Problem]:
+        where = place + "".join(map(_segment, error.instance_path))
+        keyword = error.kind.name
+        if isinstance(error.kind, native.ValidationErrorKind.AdditionalProperties):
+            known = _known_properties(self.source, error.schema_path)
+            for name in error.kind.unexpected:
+                yield Problem(path=where + _segment(name), message="unknown property", keyword=keyword,
+                              suggestion=closest(name, known))  # fmt: skip
+            return
+        suggestion = None
+        if isinstance(error.kind, native.ValidationErrorKind.Enum) and isinstance(error.instance, str):
+            options = [option for option in error.kind.options if isinstance(option, str)]
+            suggestion = closest(error.instance, options)
+        yield Problem(path=where, message=_short(error.message), keyword=keyword, suggestion=suggestion)
+
+    def __repr__(self) -> str:
+        return f"Schema({_short(repr(self.source))})"
+
+
+_compiled: OrderedDict[str, Schema] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compile_schema(schema: Json) -> Schema:
+    """The compiled form of a JSON Schema (an object or a boolean); the same one for equal schemas.
+
+    Raises UnsupportedSchema when it is of another draft, nested too deep, refers to something
+    outside itself, or is not a schema.
+    """
+    if not isinstance(schema, (dict, bool)):
+        raise UnsupportedSchema(f"a schema is an object or a boolean, not {type(schema).__name__}")
+    try:
+        key = digest(check_json(schema, "schema"))
+    except InvalidValue as error:
+        raise UnsupportedSchema(str(error)) from error
+    with _lock:
+        known = _compiled.get(key)
+        if known is not None:
+            _compiled.move_to_end(key)
+            return known
+    made = _compile(orjson.loads(orjson.dumps(schema)))
+    with _lock:
+        _compiled[key] = made
+        while len(_compiled) > _KEPT:
+            _compiled.popitem(last=False)
+    return made
+
+
+def _compile(schema: Json) -> Schema:
+    kind = _draft_of(schema)
+    if isinstance(schema, dict):
+        _Unfolding(schema).check()
+    try:
+        compiled = kind(
+            schema,
+            retriever=_refuse,
+            validate_formats=False,
+            pattern_options=native.RegexOptions(size_limit=_PATTERN_BYTES),
+        )
+    except native.ValidationError as error:
+        where = "schema" + "".join(map(_segment, error.instance_path))
+        raise UnsupportedSchema(f"{where}: {_advice(error)}") from error
+    except (native.ReferencingError, ValueError, RecursionError) as error:
+        raise UnsupportedSchema(f"schema: {_short(str(error))}") from error
+    return Schema(schema, compiled)
+
+
+def _draft_of(schema: Json) -> type[native.Validator]:
+    named = schema.get("$schema", DEFAULT_DRAFT) if isinstance(schema, dict) else DEFAULT_DRAFT
+    if not isinstance(named, str):
+        raise UnsupportedSchema("schema.$schema: must be the URI of a draft, as a string")
+    bare = named.removeprefix("https://").removeprefix("http://").rstrip("#")
+    kind = _DRAFTS.get(bare)
+    if kind is None:
+        raise UnsupportedSchema(f"schema.$schema: {_short(named)!r} is not supported; use 2020-12 or draft-07")
+    return kind
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"fetching {uri} is refused; put the schema under $defs")
+
+
+def _advice(error: native.ValidationError) -> str:
+    text = _short(error.message)
+    if 'is not a "regex"' in text:
+        return f"{text} that runs in linear time (look-around and back-references cannot, nor may it be very large)"
+    return text
+
+
+class _Unfolding:
+    """How many schemas one value is tried against: references can double that at every step."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._nodes: list[dict[str, Any]] = []
+        self._bases: dict[int, str] = {}
+        self._targets: dict[str, Any] = {"": root}
+        self._sizes: dict[int, int] = {}
+        stack: list[tuple[Any, str]] = [(root, "")]
+        while stack:
+            node, base = stack.pop()
+            if isinstance(node, list):
+                stack.extend((item, base) for item in node)
+            elif isinstance(node, dict):
+                base = self._enter(node, base)
+                stack.extend((item, base) for item in node.values())
+
+    def _enter(self, node: dict[str, Any], base: str) -> str:
+        named = node.get("$id")
+        if isinstance(named, str):
+            base = urljoin(base, named).rstrip("#")
+            self._targets[base] = node
+        for anchor in (node.get("$anchor"), node.get("$dynamicAnchor")):
+            if isinstance(anchor, str):
+                self._targets[f"{base}#{anchor}"] = node
+        self._bases[id(node)] = base
+        self._nodes.append(node)
+        return base
+
+    def check(self) -> None:
+        try:
+            most = max(map(self._size, self._nodes))
+        except RecursionError as error:
+            raise UnsupportedSchema("schema: its chain of references is too long") from error
+        if most > _UNFOLDED:
+            raise UnsupportedSchema(f"schema: its references unfold to more than {_UNFOLDED:,} schemas for one value")
+
+    def _size(self, node: Any) -> int:
+        """Schemas tried on the same value as `node`, itself included; a cycle counts once."""
+        if not isinstance(node, dict):
+            return 1
+        known = self._sizes.get(id(node))
+        if known is not None:
+            return known
+        self._sizes[id(node)] = 1
+        total = 1 + sum(map(self._size, self._beside(node)))
+        self._sizes[id(node)] = min(total, _UNFOLDED + 1)
+        return total
+
+    def _beside(self, node: dict[str, Any]) -> Iterator[Any]:
+        for key in _IN_PLACE_ONE:
+            if key in node:
+                yield node[key]
+        for key in _IN_PLACE_MANY:
+            if isinstance(node.get(key), list):
+                yield from node[key]
+        for key in ("dependentSchemas", "dependencies"):
+            if isinstance(node.get(key), dict):
+                yield from node[key].values()
+        for key in ("$ref", "$dynamicRef"):
+            if isinstance(node.get(key), str):
+                yield self._target(node[key], self._bases[id(node)])
+
+    def _target(self, ref: str, base: str) -> Any:
+        """What a reference names; True (any value) where the native code will complain anyway."""
+        full = ref if not base else urljoin(base, ref)
+        if full in self._targets:
+            return self._targets[full]
+        document, _, pointer = full.partition("#")
+        found: Any = self._targets.get(document, True)
+        for part in unquote(pointer).split("/")[1:]:
+            part = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, dict) and part in found:
+                found = found[part]
+            elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+                found = found[int(part)]
+            else:
+                return True
+        return found
+
+
+def _is_open(schema: Json) -> bool:
+    if isinstance(schema, bool):
+        return schema
+    if not _NOTES.issuperset(schema.keys() - {"properties", "additionalProperties"}):
+        return False
+    kind = schema.get("type", "object")
+    return (
+        (kind == "object" or (isinstance(kind, list) and "object" in kind))
+        and not schema.get("properties")
+        and schema.get("additionalProperties", True) is True
+    )
+
+
+def _known_properties(schema: Json, path: list[str | int]) -> list[str]:
+    """Property names declared beside the keyword at `path`; [] where a reference stands between."""
+    for part in path[:-1]:
+        try:
+            schema = schema[part]
+        except (KeyError, IndexError, TypeError):
+            return []
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return list(found) if isinstance(found, dict) else []
+
+
+def _segment(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if part.isidentifier() else f"[{_short(part)!r}]"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…"

@@ -1,0 +1,165 @@
+"""A function read as a tool: what it is called, what it takes, what it gives.
+
+Derived from the signature, the type hints and the docstring; nothing is called. Refused: positional-only
+and `*args` parameters (a call has named arguments only), and hints that cannot be resolved.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidTool
+from ..values import Json, is_json
+from .docstring import read_docstring
+from .hints import Convert, HintReader, Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a function says about itself; `reads` and `write` convert between JSON and its types."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Json]
+    output_schema: dict[str, Json] | None
+    reads: dict[str, Convert]
+    write: Convert | None
+
+
+def describe(function: Callable[..., Any]) -> Described:
+    """Read a function; InvalidTool names the parameter that cannot be a tool's."""
+    if not callable(function):
+        raise InvalidTool(f"a tool is a function or a Tool, not {type(function).__qualname__}")
+    target = _underlying(function)
+    name = getattr(target, "__name__", type(function).__name__)
+    try:
+        signature = inspect.signature(function)
+        hints = typing.get_type_hints(_hinted(target), include_extras=True)
+    except (NameError, TypeError, ValueError) as error:
+        raise InvalidTool(f"tool {name!r}: its type hints cannot be read: {error}") from error
+    description, texts = read_docstring(inspect.getdoc(target))
+    reader = HintReader()
+    properties: dict[str, Json] = {}
+    reads: dict[str, Convert] = {}
+    required: list[str] = []
+    open_ended = False
+    for parameter in signature.parameters.values():
+        place = f"tool {name!r}: parameter {parameter.name!r}"
+        if parameter.kind is parameter.VAR_KEYWORD:
+            open_ended = True
+            continue
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise InvalidTool(f"{place} cannot be given by name; make it a named parameter")
+        shape = reader.shape(hints.get(parameter.name, Any), place)
+        properties[parameter.name] = _property(shape, parameter, texts.get(parameter.name))
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+        if shape.read:
+            reads[parameter.name] = shape.read
+    schema: dict[str, Json] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    if not open_ended:
+        schema["additionalProperties"] = False
+    output = _output(function, hints, f"tool {name!r}: its result")
+    return Described(
+        name=name,
+        description=description,
+        input_schema=_with_definitions(schema, reader),
+        output_schema=output.schema if output else None,
+        reads=reads,
+        write=output.write if output else None,
+    )
+
+
+def adapt(function: Callable[..., Any], described: Described) -> Callable[..., Any]:
+    """The handler: the function itself, or one that converts where the hints ask for it."""
+    reads, write = described.reads, described.write
+    if not reads and write is None:
+        return function
+
+    def given(args: dict[str, Json]) -> dict[str, Any]:
+        return {key: reads[key](value) if key in reads else value for key, value in args.items()}
+
+    if is_async_generator(function):
+
+        @functools.wraps(function)
+        async def stream(**args: Json) -> AsyncIterator[Any]:
+            async for item in function(**given(args)):
+                yield item
+
+        return stream
+    if is_async(function):
+
+        @functools.wraps(function)
+        async def call(**args: Json) -> Any:
+            value = await function(**given(args))
+            return write(value) if write else value
+
+        return call
+
+    @functools.wraps(function)
+    def plain(**args: Json) -> Any:
+        value = function(**given(args))
+        return write(value) if write else value
+
+    return plain
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def is_async_generator(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives an async generator."""
+    return inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(type(function).__call__)
+
+
+def _underlying(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.unwrap(function)
+
+
+def _hinted(target: Any) -> Any:
+    return target if hasattr(target, "__annotations__") and not inspect.isclass(target) else target.__call__
+
+
+def _property(shape: Shape, parameter: inspect.Parameter, text: str | None) -> dict[str, Json]:
+    found = dict(shape.schema)
+    if text and "description" not in found:
+        found["description"] = text
+    if parameter.default is not parameter.empty and is_json(parameter.default):
+        found["default"] = parameter.default
+    return found
+
+
+def _output(function: Callable[..., Any], hints: dict[str, Any], place: str) -> Shape | None:
+    if "return" not in hints or is_async_generator(function):
+        return None
+    reader = HintReader()
+    shape = reader.shape(hints["return"], place)
+    return Shape(_with_definitions(shape.schema, reader), None, shape.write)
+
+
+def _with_definitions(schema: dict[str, Json], reader: HintReader) -> dict[str, Json]:
+    """Definitions belong at the root, where `#/$defs/...` looks for them."""
+    found: dict[str, Json] = dict(reader.definitions)
+
+    def lift(node: Json) -> Json:
+        if isinstance(node, list):
+            return [lift(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if isinstance(node.get("$defs"), dict):
+            found.update(node["$defs"])
+        return {key: lift(item) for key, item in node.items() if key != "$defs"}
+
+    lifted: dict[str, Json] = lift(schema)
+    return {**lifted, "$defs": {name: lift(item) for name, item in found.items()}} if found else lifted
