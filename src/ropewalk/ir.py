@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
-from .expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, refs
+from .expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var
 from .values import Json
 
 
@@ -165,19 +165,40 @@ class Yield:
         return f"Yield({self.value!r}, {self.writes!r})"
 
 
+_LEAVES: frozenset[Any] = frozenset((Lit, Ref, Var, Obj, Arr, Fn, Each, Graph))
+_PLAIN = frozenset(
+    f"{kind}{none}" for kind in ("str", "int", "float", "bool", "frozenset[str]", "Json") for none in ("", " | None")
+)
+_part_fields: dict[type[Any], tuple[str, ...]] = {}
+
+
+def part_fields(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of an op's dataclass that may hold an expression or a region; () for other types.
+
+    Read once per type: reflecting on every node would dominate the check of a large flow.
+    """
+    known = _part_fields.get(kind)
+    if known is None:
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        known = _part_fields[kind] = tuple(f.name for f in fields if f.type not in _PLAIN)
+    return known
+
+
 def parts(value: Any, at: str = "") -> Iterator[tuple[str, Expr | Graph]]:
     """The expressions and regions held by an op, policy or tuple, each with the field it is in
     (`args`, `arms[0][1]`), read from the dataclass fields."""
-    if isinstance(value, (Lit, Ref, Var, Obj, Arr, Fn, Each, Graph)):
+    if type(value) in _LEAVES:
         yield at, value
-    elif isinstance(value, tuple):
+    elif type(value) is tuple:
         for i, item in enumerate(value):
             yield from parts(item, f"{at}[{i}]")
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for f in dataclasses.fields(value):
-            inner = getattr(value, f.name)
-            if inner is not None and not isinstance(inner, (str, int, float, bool)):
-                yield from parts(inner, f"{at}.{f.name}" if at else f.name)
+    else:
+        for name in part_fields(type(value)):
+            inner = getattr(value, name)
+            if type(inner) in _LEAVES:
+                yield (f"{at}.{name}" if at else name), inner
+            elif inner is not None:
+                yield from parts(inner, f"{at}.{name}" if at else name)
 
 
 def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
@@ -196,18 +217,38 @@ def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
 def siblings_read(node: Node) -> frozenset[str]:
     """Ids read through `out` and `status` by this node or anything inside it."""
     found: set[str] = set()
-
-    def look(part: Expr | Graph) -> None:
-        if isinstance(part, Graph):
-            look(part.result)
-            for inner in part.nodes:
-                for _, deeper in node_parts(inner):
-                    look(deeper)
+    # One explicit stack over expressions, regions, nodes, ops and tuples alike: no generators, no recursion.
+    stack: list[Any] = [node]
+    while stack:
+        value = stack.pop()
+        kind = type(value)
+        if kind is Ref:
+            if value.path and (value.root == "out" or value.root == "status"):
+                found.add(str(value.path[0]))
+        elif kind is Obj:
+            stack.extend(inner for _, inner in value.fields)
+        elif kind is Lit or kind is Var or value is None:
+            continue
+        elif kind is Node:
+            stack.append(value.op)
+            for expr in (value.gate, value.when, value.writes):
+                if expr is not None:
+                    stack.append(expr)
+            if value.policy.on_error is not None:
+                stack.append(value.policy.on_error.value)
+        elif kind is Arr:
+            stack.extend(value.items)
+        elif kind is Fn:
+            stack.extend(value.args)
+        elif kind is Each:
+            stack += (value.source, value.body, *value.extra)
+        elif kind is Graph:
+            stack.append(value.result)
+            stack.extend(value.nodes)
+        elif kind is tuple:
+            stack.extend(value)
         else:
-            found.update(str(r.path[0]) for r in refs(part) if r.root in ("out", "status") and r.path)
-
-    for _, part in node_parts(node):
-        look(part)
+            stack.extend(getattr(value, name) for name in part_fields(kind))
     return frozenset(found)
 
 
@@ -237,7 +278,7 @@ class Body(Protocol):
         round of a Loop; `item` is the element of a Map."""
         ...
 
-    def again(self, inner: Frame, key: int, prev: Json, /) -> Frame:
+    def again(self, inner: Frame, key: int, prev: Json, item: Json = None, /) -> Frame:
         """The inner frame of the next round of a Loop: it goes on from the state the last one left."""
         ...
 
@@ -264,7 +305,8 @@ class Site(Protocol):
         ...
 
     def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> Body:
-        """The closures that run `graph`. `binds` is "" (nothing), "map" or "loop"."""
+        """The closures that run `graph`. `binds` is "" (nothing), "map", "loop" or
+        "each" (a loop over items: both)."""
         ...
 
     def many(self, body: Body, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
