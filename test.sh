@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs every test: ./test.sh [pytest arguments]
+#
+# Two workers by default; -n0 runs in one process (for --pdb). Tests over Node.js MCP servers
+# are skipped, with the reason, where npm is missing.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+here=$PWD
+"$root/scripts/venv.sh" test
+"$root/scripts/node.sh"
+cd "$root"
+# A path given from another directory means that directory's file.
+args=()
+for arg in "$@"; do
+    if [ "$here" != "$root" ] && [[ $arg != -* ]] && [ -e "$here/${arg%%::*}" ]; then
+        arg=$here/$arg
+    fi
+    args+=("$arg")
+done
+export PATH=$root/.venv/bin:$PATH
+exec "$root/.venv/bin/python" -m pytest -n 2 ${args[@]+"${args[@]}"}

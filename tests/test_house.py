@@ -1,0 +1,276 @@
+"""The rules of the house, as far as a machine can hold them. ARCHITECTURE.md says why.
+
+*A file imports only from a lower layer or its own folder; rooms on one layer never import each
+other; nobody imports the package root.* The rules are functions over a source tree, so that each
+is also shown a made-up tree that breaks it: a rule that cannot fail holds nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+SOURCE = PROJECT / "src" / "ropewalk"
+
+# Lowest first; a row is a layer. L0, L3 and L7 take two rows: every file may raise an error, the
+# check, codec and drawing are about ops, and what stands beside the app is built on it.
+LAYERS: list[set[str]] = [
+    {"errors"},  # L0
+    {"values"},
+    {"expr", "schema", "source", "config"},  # L1
+    {"ir", "events"},  # L2
+    {"ops", "state"},  # L3
+    {"check", "codec", "draw"},
+    {"dialects", "tools", "journal"},  # L4
+    {"engine", "select"},  # L5
+    {"workers", "claude", "n8n"},  # L6
+    {"app"},  # L7
+    {"toolchain", "composite", "runchain", "testing"},
+    {"doors"},  # L8
+]
+HEAVY = {"anthropic", "cyclopts", "dbos", "fastapi", "httpx2", "mcp", "opentelemetry", "psycopg", "pydantic"}
+HEAVY |= {"rich", "starlette", "structlog", "uvicorn"}
+MAY_IMPORT_HEAVY = ("doors/cli/",)
+BAD_NAMES = {"utils", "util", "helpers", "helper", "common"}
+MOST_LINES, MOST_FUNCTION_LINES = 400, 60
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement. `target` is a module inside the tree (`tools.tool`, "" for the root), or None."""
+
+    line: int
+    target: str | None
+    package: str
+    when: str  # "eager" (as the module is imported), "lazy" (in a function) or "typing" (never)
+
+
+def python_files(root: Path) -> list[Path]:
+    return sorted(p for p in root.rglob("*.py") if "node_modules" not in p.parts)
+
+
+def module_name(root: Path, file: Path) -> str:
+    parts = file.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_module(root: Path, name: str) -> bool:
+    path = root.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or path.is_dir()
+
+
+def imports(root: Path, file: Path) -> Iterator[Import]:
+    """Every import of a file; relative and absolute spellings of our own modules give one name."""
+    own = module_name(root, file)
+    folder = own if file.name == "__init__.py" else own.rpartition(".")[0]
+
+    def inside(dotted: str, names: list[str]) -> Iterator[str]:
+        for name in names:
+            deeper = f"{dotted}.{name}".strip(".")
+            yield deeper if is_module(root, deeper) else dotted
+
+    def walk(node: ast.AST, when: str) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    head, _, rest = alias.name.partition(".")
+                    yield Import(child.lineno, rest if head == root.name else None, head, when)
+            elif isinstance(child, ast.ImportFrom):
+                names = [alias.name for alias in child.names]
+                if child.level:
+                    up = folder.split(".") if folder else []
+                    base = up[: len(up) - (child.level - 1)]
+                    dotted = ".".join([*base, *([child.module] if child.module else [])])
+                    for target in inside(dotted, names):
+                        yield Import(child.lineno, target, root.name, when)
+                elif child.module:
+                    head, _, rest = child.module.partition(".")
+                    if head == root.name:
+                        for target in inside(rest, names):
+                            yield Import(child.lineno, target, head, when)
+                    else:
+                        yield Import(child.lineno, None, head, when)
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and when == "eager":
+                yield from walk(child, "lazy")
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                yield from walk(child, "typing")
+            else:
+                yield from walk(child, when)
+
+    yield from walk(ast.parse(file.read_text("utf-8")), "eager")
+
+
+def room(module: str) -> str:
+    """What a layer rule speaks about: the first name, and each door by itself."""
+    first, _, rest = module.partition(".")
+    return f"doors.{rest.partition('.')[0]}" if first == "doors" and rest else first
+
+
+def layer(module: str) -> int:
+    first = module.partition(".")[0]
+    return next((i for i, names in enumerate(LAYERS) if first in names), -1)
+
+
+def wrong_imports(root: Path) -> list[str]:
+    found = []
+    for file in python_files(root):
+        module, where = module_name(root, file), file.relative_to(root).as_posix()
+        if module in ("", "__main__"):
+            continue
+        if layer(module) < 0:
+            found.append(f"{where}: this room is on no layer; add it to LAYERS")
+            continue
+        for one in imports(root, file):
+            target = one.target
+            if target == "":
+                found.append(f"{where}:{one.line}: imports the package root")
+            elif target is None or room(target) == room(module) or target == "doors":
+                continue
+            elif layer(target) < 0:
+                found.append(f"{where}:{one.line}: imports {target}, which is on no layer")
+            elif layer(target) >= layer(module):
+                same = layer(target) == layer(module)
+                found.append(f"{where}:{one.line}: imports {target}, {'its own' if same else 'a higher'} layer")
+    return found
+
+
+def import_cycles(root: Path) -> list[str]:
+    """Cycles between files; one hidden in a function counts, one that only types see does not."""
+    edges = {
+        module_name(root, file): sorted({i.target for i in imports(root, file) if i.target and i.when != "typing"})
+        for file in python_files(root)
+        if file.parent != root or file.name != "__init__.py"
+    }
+    found, done, path = [], set[str](), list[str]()
+
+    def visit(module: str) -> None:
+        if module in path:
+            found.append(" -> ".join([*path[path.index(module) :], module]))
+        elif module not in done:
+            path.append(module)
+            for target in edges.get(module, ()):
+                if target != module:
+                    visit(target)
+            path.pop()
+            done.add(module)
+
+    for module in edges:
+        visit(module)
+    return found
+
+
+def heavy_imports(root: Path) -> list[str]:
+    return [
+        f"{where}:{one.line}: imports {one.package} when the module is imported"
+        for file in python_files(root)
+        if not (where := file.relative_to(root).as_posix()).startswith(MAY_IMPORT_HEAVY)
+        for one in imports(root, file)
+        if one.when == "eager" and one.target is None and one.package in HEAVY
+    ]
+
+
+def too_long(root: Path) -> list[str]:
+    found = []
+    for file in python_files(root):
+        text, where = file.read_text("utf-8"), file.relative_to(root).as_posix()
+        if (lines := len(text.splitlines())) > MOST_LINES:
+            found.append(f"{where}: {lines} lines; split it by noun")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > MOST_FUNCTION_LINES:
+                    found.append(f"{where}:{node.lineno}: {node.name} has {length} lines")
+    return found
+
+
+def badly_named(root: Path) -> list[str]:
+    return [
+        file.relative_to(root).as_posix()
+        for file in python_files(root)
+        if any(part.removesuffix(".py").strip("_") in BAD_NAMES for part in file.relative_to(root).parts)
+    ]
+
+
+def test_files_import_only_from_lower_layers_or_their_own_folder() -> None:
+    assert wrong_imports(SOURCE) == []
+
+
+def test_no_import_cycles() -> None:
+    assert import_cycles(SOURCE) == []
+
+
+def test_heavy_packages_are_imported_only_where_they_are_used() -> None:
+    assert heavy_imports(SOURCE) == []
+
+
+@pytest.mark.parametrize("folder", ["src/ropewalk", "tests", "examples", "bench"])
+def test_files_and_functions_are_short_and_named_by_noun(folder: str) -> None:
+    assert too_long(PROJECT / folder) + badly_named(PROJECT / folder) == []
+
+
+@pytest.mark.parametrize("what", ["ropewalk", "ropewalk.doors.cli"])
+def test_importing_loads_no_heavy_package(what: str) -> None:
+    code = f"import sys, {what}; print(*(m for m in sys.modules if '.' not in m))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    allowed = {"cyclopts", "rich"} if what.startswith("ropewalk.doors.cli") else set()
+    assert set(out.split()) & HEAVY - allowed == set()
+
+
+BROKEN = [
+    ("ir.py", "from .engine import run", "ir.py:1: imports engine.run, a higher layer", wrong_imports),
+    ("tools/a.py", "from ..journal import b", "tools/a.py:1: imports journal.b, its own layer", wrong_imports),
+    ("tools/a.py", "def f():\n    import ropewalk.app", "tools/a.py:2: imports app, a higher layer", wrong_imports),
+    ("tools/a.py", "from .. import Runner", "tools/a.py:1: imports the package root", wrong_imports),
+    ("tools/a.py", "import ropewalk", "tools/a.py:1: imports the package root", wrong_imports),
+    ("tools/a.py", "from ropewalk import Runner", "tools/a.py:1: imports the package root", wrong_imports),
+    ("doors/cli/a.py", "from ..http import b", "doors/cli/a.py:1: imports doors.http.b, its own layer", wrong_imports),
+    ("attic.py", "", "attic.py: this room is on no layer; add it to LAYERS", wrong_imports),
+    ("tools/a.py", "from . import b", "tools.a -> tools.b -> tools.a", import_cycles),
+    ("tools/a.py", "import mcp.types", "tools/a.py:1: imports mcp when the module is imported", heavy_imports),
+    ("tools/a.py", "x = 1\n" * 401, "tools/a.py: 401 lines; split it by noun", too_long),
+    ("tools/a.py", "def f():\n" + "    x = 1\n" * 60, "tools/a.py:1: f has 61 lines", too_long),
+    ("tools/_utils.py", "", "tools/_utils.py", badly_named),
+    ("common/a.py", "", "common/a.py", badly_named),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "complaint", "rule"), BROKEN, ids=[b[2][:40] for b in BROKEN])
+def test_each_rule_notices_a_tree_that_breaks_it(tmp_path, file, text, complaint, rule) -> None:  # type: ignore[no-untyped-def]
+    root = tmp_path / "ropewalk"
+    whole = {
+        "__init__.py": "",
+        "app.py": "",
+        "engine/run.py": "",
+        "journal/b.py": "",
+        "doors/http/b.py": "",
+        "tools/b.py": "def later():\n    from .a import x\n    import mcp\n",
+    }
+    for name, body in {**whole, file: text}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(body)
+    assert complaint in rule(root)
+
+
+def test_a_tree_that_keeps_the_rules_passes_them(tmp_path: Path) -> None:
+    root = tmp_path / "ropewalk"
+    files = {
+        "__init__.py": "from .app import App",
+        "errors.py": "",
+        "values.py": "from .errors import X\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import mcp\n",
+        "tools/__init__.py": "from .a import x",
+        "tools/a.py": "from ..values import y\nfrom .b import x\ndef f():\n    import mcp\n",
+        "tools/b.py": "import json",
+        "app.py": "from .tools import x",
+        "doors/cli/main.py": "import rich\nfrom ...app import App",
+    }
+    for name, body in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(body)
+    assert [rule(root) for rule in (wrong_imports, import_cycles, heavy_imports, too_long, badly_named)] == [[]] * 5
