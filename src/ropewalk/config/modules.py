@@ -1,0 +1,127 @@
+"""Importing the Python modules that `[tools] modules` names, and taking their tools.
+
+This runs the user's code with the user's rights; nothing else in this room does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import ConfigError, Place
+from ..values import closest
+from .settings import Config
+from .table import TomlFile, named
+
+_MARKER = "__ropewalk_tool__"
+
+
+def is_marked(value: Any) -> bool:
+    """Whether `@tool` has been put on it."""
+    return not isinstance(value, type) and getattr(value, _MARKER, None) is not None
+
+
+def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> list[Any]:
+    """Everything in the configured modules that `is_tool`, in the order of its definition, once.
+
+    The directory of `ropewalk.toml` is importable. A module that cannot be imported is a
+    ConfigError that names it, at the line that fails where that is the user's own.
+    """
+    home = str(config.directory)
+    if config.modules and home not in sys.path:
+        sys.path.insert(0, home)
+    found: list[Any] = []
+    for name in config.modules:
+        module = _import(name, config)
+        for value in vars(module).values():
+            if is_tool(value) and not any(value is known for known in found):
+                found.append(value)
+    return found
+
+
+def _import(name: str, config: Config) -> ModuleType:
+    try:
+        known = sys.modules.get(name)
+        own = _own_file(name, config.directory)
+        if known is not None and own is not None and not _is_file(known, own):
+            # Another project of this process has a module of this name: both stay what they are.
+            return _load(f"{name}@{config.directory}", own)
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise _missing(name, config) from None
+        raise _failed(name, error, config) from error
+    except (Exception, SystemExit) as error:  # whatever a module raises while it is imported, we say where
+        raise _failed(name, error, config) from error
+
+
+def _own_file(name: str, home: Path) -> Path | None:
+    base = home.joinpath(*name.split("."))
+    for file in (base.with_name(base.name + ".py"), base / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
+
+
+def _is_file(module: ModuleType, file: Path) -> bool:
+    loaded = getattr(module, "__file__", None)
+    return loaded is not None and Path(loaded).resolve() == file.resolve()
+
+
+def _load(name: str, file: Path) -> ModuleType:
+    if name in sys.modules:
+        return sys.modules[name]
+    inside = [str(file.parent)] if file.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _missing(name: str, config: Config) -> ConfigError:
+    here = [p.stem for p in config.directory.glob("*.py")] + [
+        p.parent.name for p in config.directory.glob("*/__init__.py")
+    ]
+    near = closest(name, here)
+    hint = f"; did you mean {near}?" if near else f"; it is looked for in {config.directory} and on the Python path"
+    return ConfigError(f"[tools] modules: there is no module {name!r}{hint}", place=_setting(config))
+
+
+def _failed(name: str, error: BaseException, config: Config) -> ConfigError:
+    said = f"[tools] modules: importing {name!r} failed: {type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        place = Place(named(Path(error.filename)), error.lineno, error.offset or 1, (error.text or "").rstrip())
+        return ConfigError(f"[tools] modules: importing {name!r} failed: {error.msg}", place=place)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(config.directory)]
+    if not frames:
+        return ConfigError(said, place=_setting(config))
+    last = frames[-1]
+    file, line = named(Path(last.filename)), last.lineno or 1
+    return ConfigError(said, place=Place(file, line, (last.colno or 0) + 1, _line(Path(last.filename), line)))
+
+
+def _line(file: Path, number: int) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()[number - 1]
+    except (OSError, IndexError):  # gone or changed meanwhile: the place is still worth telling
+        return ""
+
+
+def _setting(config: Config) -> Place | None:
+    if config.file is None:
+        return None
+    return TomlFile(config.file, named(config.file)).place(("tools", "modules"))

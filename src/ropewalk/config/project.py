@@ -1,0 +1,66 @@
+"""From a directory to its Config: the nearest `ropewalk.toml`, and what the environment overrides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from .servers import read_providers, read_servers
+from .settings import Config, Limits
+from .table import SECTIONS, TomlFile, named
+
+FILE: Final = "ropewalk.toml"
+
+
+def read_config(directory: Path | str | None = None, *, environ: Mapping[str, str] = os.environ) -> Config:
+    """The configuration that holds in `directory` (default: the working directory)."""
+    start = Path(directory or Path.cwd()).absolute()
+    file = find(start)
+    home = file.parent if file else start
+    table = TomlFile(file, named(file)) if file else None
+    data = table.data if table else {}
+    if table:
+        for name in data:
+            if name not in (*SECTIONS, "mcp", "providers"):
+                table.unknown((name,), (*SECTIONS, "mcp", "providers"))
+        for name, keys in SECTIONS.items():
+            table.check((name,), keys)
+    broken: dict[str, str] = {}
+    servers = read_servers(table, home, environ, broken)
+    store, tools = data.get("store", {}), data.get("tools", {})
+    sync = store.get("sync", "normal")
+    if table and sync not in ("normal", "full"):
+        table.wrong(("store", "sync"), f'[store] sync: "normal" or "full", not "{sync}"')
+    return Config(
+        directory=home,
+        file=file,
+        modules=tuple(tools.get("modules", ())),
+        servers=servers,
+        providers=read_providers(table, environ, broken),
+        store=environ.get("ROPEWALK_STORE") or _store(store.get("url"), home),
+        sync=sync,
+        limits=Limits(**data.get("limits", {})),
+        broken=broken,
+    )
+
+
+def find(directory: Path) -> Path | None:
+    """The nearest `ropewalk.toml`, from `directory` upward; None without one."""
+    for place in (directory, *directory.parents):
+        if (place / FILE).is_file():
+            return place / FILE
+    return None
+
+
+def _store(url: str | None, home: Path) -> str | None:
+    """A relative file belongs beside `ropewalk.toml`, wherever in the project one stands."""
+    if url is None or url == "memory":
+        return url
+    scheme, colon, rest = url.partition("://")
+    if not colon:
+        return str(home / url)
+    if scheme == "sqlite" and rest.startswith("/") and not rest.startswith("//"):
+        return f"sqlite:///{home / rest[1:]}"
+    return url

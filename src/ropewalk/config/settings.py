@@ -1,0 +1,67 @@
+"""What can be set up, as frozen data. To add a setting, add a field here and its key to the
+tables of keys in `table.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP).
+
+    `env` is added to the allow-listed environment of the child; `timeout` is seconds per call;
+    `cwd` is where the child starts: the directory of the file that names it, unless set.
+    """
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """An HTTP tool provider at `url`; with `openapi` (a path or an address) its operations become tools."""
+
+    name: str
+    url: str
+    openapi: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds per tool call; and what a definition may be at most."""
+
+    tool_timeout: float = 60.0
+    nodes: int = 10_000
+    nesting: int = 64
+    file_size: int = 10_000_000
+    aliases: int = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything set up for `directory`, where `file` (`ropewalk.toml`) is if there is one.
+
+    `store` is an address for the journal, None for the default; `sync` is "normal" or "full";
+    `broken` names the servers and providers that cannot be used, and why.
+    """
+
+    directory: Path
+    file: Path | None = None
+    modules: tuple[str, ...] = ()
+    servers: Mapping[str, McpServer] = field(default_factory=dict)
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    store: str | None = None
+    sync: str = "normal"
+    limits: Limits = Limits()
+    broken: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,167 @@
+"""A TOML table whose keys are checked, and which can say where each stands.
+
+The TOML reader gives no positions, so lines are searched for them when something is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeAlias
+
+from ..errors import ConfigError, Place
+from ..values import closest
+
+Check: TypeAlias = Callable[[Any], bool]
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _text_table(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
+
+
+def _seconds(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+WORDS: Final[dict[Check, str]] = {
+    is_text: "text",
+    _texts: "a list of texts",
+    _text_table: "a table of texts",
+    _seconds: "a number of seconds above 0",
+    _count: "a whole number above 0",
+    _flag: "true or false",
+}
+SERVER_KEYS: Final[dict[str, Check]] = {
+    "command": is_text,
+    "args": _texts,
+    "env": _text_table,
+    "cwd": is_text,
+    "url": is_text,
+    "headers": _text_table,
+    "timeout": _seconds,
+    "enabled": _flag,
+}
+PROVIDER_KEYS: Final[dict[str, Check]] = {
+    "url": is_text,
+    "openapi": is_text,
+    "headers": _text_table,
+    "timeout": _seconds,
+    "enabled": _flag,
+}
+SECTIONS: Final[dict[str, dict[str, Check]]] = {
+    "tools": {"modules": _texts},
+    "store": {"url": is_text, "sync": is_text},
+    "limits": {"tool_timeout": _seconds, "nodes": _count, "nesting": _count, "file_size": _count, "aliases": _count},
+}
+_LINE_KEY = re.compile(
+    r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
+)
+_LINE_TABLE = re.compile(r"^\s*\[(?!\[)([^\]]+)\]")
+
+
+def named(file: Path) -> str:
+    """How messages name the file: short where it is near."""
+    return os.path.relpath(file, Path.cwd()) if file.is_relative_to(Path.cwd()) else str(file)
+
+
+class TomlFile:
+    """A TOML file that can say where a key stands: tomllib cannot, so lines are searched."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.name = name
+        try:
+            self.text = path.read_text(encoding="utf-8-sig")
+            self.data: dict[str, Any] = tomllib.loads(self.text)
+        except OSError as error:
+            raise ConfigError(f"{name} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{name} is not UTF-8; save it as UTF-8") from error
+        except tomllib.TOMLDecodeError as error:
+            raise self._syntax(error) from None
+        except RecursionError:
+            raise ConfigError(f"{name} is nested too deeply") from None
+
+    def _syntax(self, error: tomllib.TOMLDecodeError) -> ConfigError:
+        lines = self.text.splitlines()
+        found = re.search(r"\(at line (\d+), column (\d+)\)$", str(error))
+        line, column = (int(found[1]), int(found[2])) if found else (len(lines), len(lines[-1]) + 1 if lines else 1)
+        said = re.sub(r"\s*\(at .*\)$", "", str(error))
+        text = lines[line - 1] if 0 < line <= len(lines) else ""
+        return ConfigError(said[:1].lower() + said[1:], place=Place(self.name, max(line, 1), max(column, 1), text))
+
+    def table(self, at: tuple[str, ...]) -> dict[str, Any]:
+        """The table at `at`, empty when there is none."""
+        value: Any = self.data
+        for part in at:
+            value = value.get(part, {})
+        if not isinstance(value, dict):
+            self.wrong(at, f"{'.'.join(at)} must be a table: [{'.'.join(at)}]")
+        return value
+
+    def check(self, at: tuple[str, ...], keys: Mapping[str, Check]) -> dict[str, Any]:
+        """The table at `at`, every key known and of its type."""
+        value = self.table(at)
+        for key, inner in value.items():
+            if key not in keys:
+                self.unknown((*at, key), keys)
+            if not keys[key](inner):
+                self.wrong((*at, key), f"[{'.'.join(at)}] {key}: must be {WORDS[keys[key]]}")
+        return dict(value)
+
+    def unknown(self, at: tuple[str, ...], known: Mapping[str, Any] | tuple[str, ...]) -> NoReturn:
+        near = closest(at[-1], known)
+        hint = f"did you mean {near}?" if near else f"known are: {', '.join(known)}"
+        inside = f"[{'.'.join(at[:-1])}] " if len(at) > 1 else ""
+        self.wrong(at, f"{inside}unknown key {at[-1]!r}; {hint}")
+
+    def wrong(self, at: tuple[str, ...], message: str) -> NoReturn:
+        raise ConfigError(message, place=self.place(at))
+
+    def place(self, at: tuple[str, ...]) -> Place:
+        """The line that sets `at`, or the nearest table around it."""
+        lines = self.text.splitlines()
+        for length in range(len(at), 0, -1):
+            inside: tuple[str, ...] = ()
+            for number, line in enumerate(lines, 1):
+                if head := _LINE_TABLE.match(line):
+                    inside = path = _parts(f"[{head[1]}]")
+                    column = head.start(1)
+                elif key := _LINE_KEY.match(line):
+                    path, column = inside + _parts(f"{key[1]} = 0"), key.start(1)
+                else:
+                    continue
+                if path[:length] == at[:length]:
+                    return Place(self.name, number, column + 1, line)
+        return Place(self.name, 1, 1, lines[0] if lines else "")
+
+
+def _parts(line: str) -> tuple[str, ...]:
+    """The parts of a dotted TOML key, read by the TOML reader itself."""
+    try:
+        table: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:  # a line inside a multi-line text that only looks like a key
+        return ()
+    parts: list[str] = []
+    while isinstance(table, dict) and table:
+        name, table = next(iter(table.items()))
+        parts.append(name)
+    return tuple(parts)

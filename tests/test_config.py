@@ -1,0 +1,205 @@
+"""Configuration: what is found, what is refused and where, what the environment overrides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ropewalk.config import Limits, import_tools, read_config
+from ropewalk.errors import ConfigError
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(directory: Path, **environ: str) -> tuple[int, int, str]:
+    with pytest.raises(ConfigError) as caught:
+        read_config(directory, environ=environ)
+    place = caught.value.place
+    assert place is not None, caught.value
+    assert place.file.endswith(("ropewalk.toml", ".mcp.json"))
+    return place.line, place.column, str(caught.value)
+
+
+def test_without_a_file_everything_has_its_default(tmp_path):
+    config = read_config(tmp_path, environ={})
+    assert (config.file, config.store, config.modules, config.sync) == (None, None, (), "normal")
+    assert config.limits == Limits(tool_timeout=60.0)
+
+
+def test_the_nearest_file_upward_holds(tmp_path):
+    write(tmp_path / "ropewalk.toml", "[tools]\nmodules = ['outer']\n")
+    write(tmp_path / "a" / "ropewalk.toml", "[tools]\nmodules = ['inner']\n")
+    (tmp_path / "a" / "b").mkdir()
+    (tmp_path / "c").mkdir()
+    assert read_config(tmp_path / "a" / "b", environ={}).modules == ("inner",)
+    assert read_config(tmp_path / "c", environ={}).directory == tmp_path
+
+
+def test_every_setting_is_read(tmp_path):
+    write(
+        tmp_path / "ropewalk.toml",
+        """
+[tools]
+modules = ["mytools", "more.tools"]
+[mcp.files]
+command = "npx"
+args = ["-y", "server", "${HOME_DIR}"]
+env = {TOKEN = "${TOKEN:-none}"}
+timeout = 5
+[mcp.web]
+url = "https://example.com/mcp"
+headers = {Authorization = "Bearer ${KEY}"}
+[mcp.off]
+command = "x"
+enabled = false
+[providers.pay]
+url = "https://pay.example"
+openapi = "pay.json"
+[store]
+url = "sqlite:///data/runs.db"
+sync = "full"
+[limits]
+tool_timeout = 2.5
+nodes = 5
+""",
+    )
+    config = read_config(tmp_path, environ={"HOME_DIR": "/srv", "KEY": "k1"})
+    files, web = config.servers["files"], config.servers["web"]
+    assert config.modules == ("mytools", "more.tools")
+    assert (files.command, files.args, dict(files.env)) == ("npx", ("-y", "server", "/srv"), {"TOKEN": "none"})
+    assert (files.timeout, files.cwd) == (5, str(tmp_path))
+    assert (web.url, dict(web.headers)) == ("https://example.com/mcp", {"Authorization": "Bearer k1"})
+    assert set(config.servers) == {"files", "web"}
+    assert config.providers["pay"].openapi == "pay.json"
+    assert (config.store, config.sync) == (f"sqlite:///{tmp_path}/data/runs.db", "full")
+    assert (config.limits.tool_timeout, config.limits.nodes) == (2.5, 5)
+
+
+def test_secrets_do_not_show_in_the_text_of_a_configuration(tmp_path):
+    write(tmp_path / "ropewalk.toml", '[mcp.a]\nurl = "http://x"\nheaders = {K = "${S}"}\nenv = {T = "${S}"}\n')
+    assert "hush" not in repr(read_config(tmp_path, environ={"S": "hush"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "says"),
+    [
+        ("[tools]\nmodules 3\n", 2, 9, "expected '='"),
+        ("[tols]\nmodules = []\n", 1, 2, "unknown key 'tols'; did you mean tools?"),
+        ("[tools]\n\n  modles = []\n", 3, 3, "[tools] unknown key 'modles'; did you mean modules?"),
+        ("[tools]\nmodules = 'x'\n", 2, 1, "[tools] modules: must be a list of texts"),
+        ("store.urk = 'x'\n", 1, 1, "did you mean url?"),
+        ("[store]\nsync = 'fast'\n", 2, 1, '"normal" or "full"'),
+        ("[limits]\ntool_timeout = -1\n", 2, 1, "a number of seconds above 0"),
+        ("[limits]\nnodes = true\n", 2, 1, "a whole number above 0"),
+        ("[mcp.a]\ncommand = 'x'\nurl = 'y'\n", 1, 2, "either a command or a url"),
+        ("[mcp.\"a.b\"]\ncomand = 'x'\n", 2, 1, "did you mean command?"),
+        ("[mcp]\nfiel = 'x'\n", 2, 1, "did you mean file?"),
+        ("[mcp]\nfile = 'nope.json'\n", 2, 1, "there is no 'nope.json'"),
+        ("mcp = 3\n", 1, 1, "must be a table"),
+        ("[providers.p]\nheaders = {}\n", 1, 2, "needs a url"),
+    ],
+)
+def test_what_is_wrong_is_refused_at_its_line(tmp_path, text, line, column, says):
+    write(tmp_path / "ropewalk.toml", text)
+    found = refused(tmp_path)
+    assert says in found[2].replace("Invalid", "invalid"), found
+    assert found[:2] == (line, column), found
+
+
+def test_the_common_servers_file_is_read_by_default(tmp_path):
+    servers = {"git": {"command": "mcp-server-git", "type": "stdio"}, "old": {"command": "x", "disabled": True}}
+    write(tmp_path / ".mcp.json", json.dumps({"mcpServers": servers, "other": 1}))
+    assert list(read_config(tmp_path, environ={}).servers) == ["git"]
+
+
+def test_the_servers_file_can_be_named_and_is_overridden_by_the_toml(tmp_path):
+    servers = {"git": {"command": "one"}, "web": {"url": "http://x"}}
+    write(tmp_path / "conf" / "servers.json", json.dumps({"mcpServers": servers}))
+    write(tmp_path / "ropewalk.toml", "[mcp]\nfile = 'conf/servers.json'\n[mcp.git]\ncommand = 'two'\n")
+    config = read_config(tmp_path, environ={})
+    assert config.servers["git"].command == "two"
+    assert config.servers["web"].url == "http://x"
+
+
+def test_a_servers_file_that_is_not_json_has_a_place(tmp_path):
+    write(tmp_path / ".mcp.json", '{"mcpServers":\n {,}}')
+    assert refused(tmp_path)[:2] == (2, 3)
+
+
+def test_one_server_that_cannot_be_used_does_not_stop_the_others(tmp_path):
+    servers = {"a": {"command": "x", "env": {"K": "${NOT_SET}"}}, "b": {"command": "y"}, "c": {}, "d": {"args": 3}}
+    write(tmp_path / ".mcp.json", json.dumps({"mcpServers": servers}))
+    config = read_config(tmp_path, environ={})
+    assert list(config.servers) == ["b"]
+    assert config.broken["a"] == "environment variable NOT_SET is not set"
+    assert set(config.broken) == {"a", "c", "d"}
+
+
+def test_the_environment_overrides_the_store(tmp_path):
+    write(tmp_path / "ropewalk.toml", "[store]\nurl = 'runs.db'\n")
+    assert read_config(tmp_path, environ={}).store == str(tmp_path / "runs.db")
+    assert read_config(tmp_path, environ={"ROPEWALK_STORE": "memory"}).store == "memory"
+
+
+MARKED = """
+def tool(f):
+    f.__ropewalk_tool__ = True
+    return f
+@tool
+def one(): ...
+def not_a_tool(): ...
+@tool
+def two(): ...
+again = one
+"""
+
+
+def test_marked_functions_are_taken_once_in_order(tmp_path):
+    write(tmp_path / "ropewalk.toml", "[tools]\nmodules = ['rw_marked_tools']\n")
+    write(tmp_path / "rw_marked_tools.py", MARKED)
+    assert [f.__name__ for f in import_tools(read_config(tmp_path, environ={}))] == ["one", "two"]
+
+
+def test_two_projects_may_have_modules_of_the_same_name(tmp_path):
+    for name in ("p", "q"):
+        write(tmp_path / name / "ropewalk.toml", "[tools]\nmodules = ['rw_same_tools']\n")
+        write(
+            tmp_path / name / "rw_same_tools.py", MARKED.replace("def one", f"def {name}_one").replace("= one", "= two")
+        )
+    for name in ("p", "q", "p"):
+        found = import_tools(read_config(tmp_path / name, environ={}))
+        assert found[0].__name__ == f"{name}_one"
+
+
+def test_a_module_that_is_not_there_is_named_with_a_suggestion(tmp_path):
+    write(tmp_path / "ropewalk.toml", "[tools]\nmodules = ['rw_mytool']\n")
+    write(tmp_path / "rw_mytools.py", "")
+    with pytest.raises(ConfigError, match=r"ropewalk\.toml:2:1: .*no module 'rw_mytool'; did you mean rw_mytools\?"):
+        import_tools(read_config(tmp_path, environ={}))
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "says"),
+    [
+        ("import os\ndef f(:\n", 2, "invalid syntax"),
+        ("import os\n\n1 / 0\n", 3, "ZeroDivisionError"),
+        ("import rw_not_there_at_all\n", 1, "rw_not_there_at_all"),
+        ("raise SystemExit(3)\n", 1, "SystemExit"),
+    ],
+)
+def test_a_module_that_fails_is_shown_at_the_line_that_fails(tmp_path, source, line, says):
+    write(tmp_path / "ropewalk.toml", "[tools]\nmodules = ['rw_bad_module']\n")
+    write(tmp_path / "rw_bad_module.py", source)
+    with pytest.raises(ConfigError) as caught:
+        import_tools(read_config(tmp_path, environ={}))
+    assert says in str(caught.value)
+    assert "rw_bad_module" in str(caught.value)
+    assert caught.value.place is not None
+    assert caught.value.place.file.endswith("rw_bad_module.py")
+    assert caught.value.place.line == line
