@@ -1,0 +1,195 @@
+"""MCP servers as a backend: any server, over stdio or streamable HTTP, of any protocol era.
+
+Every server has one owner task per event loop; a call that is cancelled cancels its request and
+no other; a dead server is named, with the end of its stderr, and the next call reconnects; no
+process is left over. Refused here: choosing tools, checking arguments or results (the runner
+does), shells, and trust in what servers say. To add a transport, add a branch in
+`Connection._transport` and its keys in mcp_config.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..errors import ConfigError, NotFound
+from ..values import Json, closest
+from .mcp_config import server_config
+from .mcp_definition import Definition
+from .mcp_link import Link, leave
+from .mcp_request import Progress, Request, ServerRefused, Undelivered
+from .result import StreamEvent
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+__all__ = ["Definition", "McpServers", "OnProgress", "ServerRefused"]
+
+log = logging.getLogger("ropewalk.mcp")
+
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
+"""`on_progress(progress, total, message)`, plain or async; one that raises does not break the call."""
+
+
+class McpServers:
+    """A set of MCP servers, connected when first used.
+
+    `failures` tells, by server name, why a server is not usable now. Safe to use from several
+    event loops, also one after the other: each has its own connections.
+    """
+
+    def __init__(self) -> None:
+        self.failures: dict[str, str] = {}
+        self._links: dict[str, Link] = {}
+        self._listeners: list[Callable[[str, list[Definition]], None]] = []
+        self._closed: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+    def add(self, name: str, config: Mapping[str, Any]) -> None:
+        """Configure a server; nothing is started. ConfigError says what is wrong with `config`."""
+        checked = server_config(name, config)
+        if name in self._links and self._links[name].config != checked:
+            raise ConfigError(f"MCP server {name!r} is already configured, and differently")
+        self._links.setdefault(name, Link(checked, self.failures, self._publish))
+
+    @property
+    def names(self) -> list[str]:
+        """The configured servers, in the order they were added."""
+        return list(self._links)
+
+    def on_tools(self, callback: Callable[[str, list[Definition]], None]) -> None:
+        """Have `callback(server_name, definitions)` called at each connect and each change of the list."""
+        self._listeners.append(callback)
+
+    def tools(self, server_name: str) -> list[Definition]:
+        """All tools the server listed last, every page; empty before the first connect."""
+        return list(self._link(server_name).definitions)
+
+    async def connect(self, name: str | None = None) -> None:
+        """Connect one server, or all at once.
+
+        One server: raises ConnectionError, TimeoutError or ConfigError that says why not. All:
+        never raises for a broken one; its reason is in `failures`.
+        """
+        self._closed.discard(asyncio.get_running_loop())
+        if name is not None:
+            await self._link(name).live(now=True)
+            return
+        links = list(self._links.values())
+        found = await asyncio.gather(*(link.live(now=True) for link in links), return_exceptions=True)
+        for link, result in zip(links, found, strict=True):
+            if isinstance(result, Exception):
+                self.failures.setdefault(link.config.name, str(result))
+
+    async def call_tool(
+        self,
+        server_name: str,
+        tool_name: str,
+        args: Mapping[str, Json] | None = None,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> CallToolResult:
+        """Call a tool and give its result as it is, `isError` included.
+
+        It answers within `timeout` seconds (default: the server's) after at most
+        `connect_timeout` for connecting. `key` is sent as `_meta["ropewalk/idempotencyKey"]`.
+        Raises ConnectionError (not reached, or died), TimeoutError, ServerRefused (a protocol
+        error), NotFound (no such server), each naming the server. Cancelling cancels the request.
+        """
+        watched = on_progress is not None
+        async with contextlib.aclosing(self._events(server_name, tool_name, args, key, timeout, watched)) as events:
+            async for event in events:
+                if not isinstance(event, Progress):
+                    return event
+                if on_progress is not None:
+                    await _report(on_progress, event)
+        raise AssertionError("unreachable: a request ends with a result or an error")
+
+    async def call_tool_stream(
+        self,
+        server_name: str,
+        tool_name: str,
+        args: Mapping[str, Json] | None = None,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[StreamEvent]:
+        """The server's progress notifications as `progress` events, then one `done` whose data is
+        the CallToolResult, or one `error`. Closing the iterator cancels the request."""
+        async with contextlib.aclosing(self._events(server_name, tool_name, args, key, timeout, True)) as events:
+            try:
+                async for event in events:
+                    if isinstance(event, Progress):
+                        data = {"progress": event.progress, "total": event.total, "message": event.message}
+                        yield StreamEvent("progress", data=data)
+                    else:
+                        yield StreamEvent("done", data=event)
+            except Exception as error:  # noqa: BLE001 - a stream tells its failure as an event
+                yield StreamEvent("error", error=error)
+
+    async def close(self) -> None:
+        """Close every connection and end every process; calls under way fail, later ones on this
+        loop are refused until `connect`."""
+        self._closed.add(asyncio.get_running_loop())
+        owners = [link.stop() for link in self._links.values()]
+        await leave(set().union(*owners))
+
+    async def __aenter__(self) -> McpServers:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _events(
+        self,
+        server_name: str,
+        tool_name: str,
+        args: Mapping[str, Json] | None,
+        key: str | None,
+        timeout: float | None,
+        watched: bool,
+    ) -> AsyncGenerator[Progress | CallToolResult, None]:
+        link = self._link(server_name)
+        loop = asyncio.get_running_loop()
+        limit = link.config.timeout if timeout is None else timeout
+        for last in (False, True):
+            if loop in self._closed:
+                raise ConnectionError(f"{link.config} was closed; connect() opens it again")
+            line = await link.live()
+            request = Request(tool_name, args or {}, key=key, watched=watched)
+            line.submit(request)
+            try:
+                async with contextlib.aclosing(request.events(loop.time() + limit)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except Undelivered:
+                if last:
+                    raise
+            except TimeoutError as error:
+                said = f"{link.config}: tool {tool_name!r} gave no answer within {limit:g} s and was cancelled"
+                raise TimeoutError(said) from error
+
+    def _link(self, name: str) -> Link:
+        if name not in self._links:
+            raise NotFound("MCP server", name, suggestion=closest(name, self._links))
+        return self._links[name]
+
+    def _publish(self, name: str, definitions: list[Definition]) -> None:
+        for listener in self._listeners:
+            listener(name, definitions)
+
+
+async def _report(on_progress: OnProgress, event: Progress) -> None:
+    try:
+        waiting = on_progress(event.progress, event.total, event.message)
+        if inspect.isawaitable(waiting):
+            await waiting
+    except Exception:
+        log.exception("a progress callback failed; the call goes on")

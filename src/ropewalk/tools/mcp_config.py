@@ -1,0 +1,184 @@
+"""How one MCP server is reached: the checked form of its configuration.
+
+A server is a program (`command`, `args`, `env`, `cwd`) or an address (`url`, `headers`). Refused
+here: unknown keys, shell lines, other addresses than http and https, NUL and line breaks where
+they would smuggle something in. To add a key, add a field and a check.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ..errors import ConfigError
+from ..values import closest
+
+MODES: Final = ("auto", "legacy", "2026-07-28")
+_COMMON: Final = ("timeout", "connect_timeout", "mode")
+_STDIO: Final = ("command", "args", "env", "cwd")
+_HTTP: Final = ("url", "headers")
+_KEYS: Final = _STDIO + _HTTP + _COMMON
+
+# What a child may inherit. Everything else in our environment, tokens above all, stays here.
+INHERITED: Final = (
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"
+)  # fmt: skip
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BREAKS: Final = re.compile(r"[\0\r\n]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """One server. Exactly one of `command` and `url` is set; times are in seconds.
+
+    `env` and `headers` are as written, `${VAR}` unread: `resolved` reads them at each connect.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float = 60.0
+    connect_timeout: float = 30.0
+    mode: str = "auto"
+
+    def __str__(self) -> str:
+        return f"MCP server {self.name!r}"
+
+
+def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
+    """Check one server's configuration; ConfigError names the key and what would be right."""
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"an MCP server needs a name, not {name!r}")
+    where = f"MCP server {name!r}"
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"{where}: expected a table of settings, not {type(config).__name__}")
+    for key in config:
+        if key not in _KEYS:
+            near = closest(str(key), _KEYS)
+            raise ConfigError(f"{where}: unknown key {key!r}" + (f"; did you mean {near!r}?" if near else _known()))
+    if ("command" in config) == ("url" in config):
+        raise ConfigError(f"{where}: needs either command (a program) or url (an address), and not both")
+    kind, foreign = ("command", _HTTP) if "command" in config else ("url", _STDIO)
+    if wrong := [key for key in foreign if key in config]:
+        raise ConfigError(f"{where}: {wrong[0]} does not go with {kind}")
+    mode = config.get("mode", "auto")
+    if mode not in MODES:
+        near = closest(str(mode), MODES)
+        raise ConfigError(
+            f"{where}: mode {mode!r} is not one of {', '.join(MODES)}" + (f"; did you mean {near}?" if near else "")
+        )
+    return ServerConfig(
+        name=name,
+        command=_command(where, config["command"]) if kind == "command" else "",
+        args=_args(where, config.get("args", ())),
+        env=_strings(where, "env", config.get("env")),
+        cwd=_cwd(where, config.get("cwd")),
+        url=_url(where, config["url"]) if kind == "url" else "",
+        headers=_headers(where, config.get("headers")),
+        timeout=_seconds(where, "timeout", config.get("timeout", 60.0)),
+        connect_timeout=_seconds(where, "connect_timeout", config.get("connect_timeout", 30.0)),
+        mode=mode,
+    )
+
+
+def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], frozenset[str]]:
+    """`env` or `headers` with `${VAR}` and `${VAR:-default}` read from our environment now, and
+    the values so read, which no error text may show. A variable that is not set is an error."""
+    secrets: set[str] = set()
+    found: dict[str, str] = {}
+    for name, text in getattr(config, key).items():
+
+        def read(match: re.Match[str], name: str = name) -> str:
+            value = os.environ.get(match[1], match[2])
+            if value is None:
+                raise ConfigError(f"{config}: {key}.{name} reads ${{{match[1]}}}, which is not set in the environment")
+            secrets.add(value)
+            return value
+
+        found[name] = _VARIABLE.sub(read, text)
+        if _BREAKS.search(found[name]) and (key == "headers" or "\0" in found[name]):
+            raise ConfigError(f"{config}: {key}.{name} contains a line break or NUL")
+    return found, frozenset(s for s in secrets if len(s) >= 6)
+
+
+def child_environment(config: ServerConfig) -> tuple[dict[str, str], frozenset[str]]:
+    """The whole environment of a child: the allow-list, then the server's own `env`."""
+    own, secrets = resolved(config, "env")
+    # A value that starts like this is an exported shell function: code, not data.
+    kept = {key: value for key in INHERITED if (value := os.environ.get(key)) and not value.startswith("()")}
+    return kept | own, secrets
+
+
+def _known() -> str:
+    return f"; known keys: {', '.join(_KEYS)}"
+
+
+def _command(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ConfigError(f"{where}: command must be the name or path of one program, not {value!r}")
+    return value
+
+
+def _args(where: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{where}: args must be a list of strings (no shell reads them), not {value!r}")
+    for i, arg in enumerate(value):
+        if not isinstance(arg, str) or "\0" in arg:
+            raise ConfigError(f"{where}: args[{i}] must be a string without NUL, not {arg!r}")
+    return tuple(value)
+
+
+def _cwd(where: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
+        raise ConfigError(f"{where}: cwd must be a path, not {value!r}")
+    return os.fspath(value)
+
+
+def _strings(where: str, key: str, value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}: {key} must be a table of strings, not {type(value).__name__}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise ConfigError(f"{where}: {key}: {name!r} cannot be a name")
+        if not isinstance(text, str) or "\0" in text:
+            raise ConfigError(f"{where}: {key}.{name} must be a string, not {type(text).__name__}")
+    return dict(value)
+
+
+def _headers(where: str, value: Any) -> dict[str, str]:
+    headers = _strings(where, "headers", value)
+    for name, text in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or _BREAKS.search(text):
+            raise ConfigError(f"{where}: headers: {name!r} is not a valid header")
+    return headers
+
+
+def _url(where: str, value: Any) -> str:
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+        bad = parts is None or parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+    except ValueError:
+        bad = True
+    if bad or re.search(r"[\s\0-\x1f\x7f]", value):
+        raise ConfigError(f"{where}: url must be an http or https address, not {value!r}")
+    return str(value)
+
+
+def _seconds(where: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise ConfigError(f"{where}: {key} must be a number of seconds above 0, not {value!r}")
+    return float(value)

@@ -1,0 +1,354 @@
+"""One connection to one server, owned by one task: opened, used and left in that task.
+
+Calls arrive through a queue and run concurrently inside the owner; its end, for whatever reason,
+gives every waiting call an error that names the server and what happened. Refused here: a second
+life (a dead connection is replaced, see mcp.py), the SDK's check of results against output
+schemas (it runs Python `re` on patterns the server chose; our runner validates).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import ConfigError
+from .mcp_config import ServerConfig, resolved
+from .mcp_definition import Definition, list_definitions
+from .mcp_http import LOST, UNDELIVERED, http_streams
+from .mcp_negotiation import LegacyOnly, follow_changes, negotiate
+from .mcp_process import Child, spawn
+from .mcp_request import Request, ServerRefused, Undelivered
+from .mcp_stdio import StdioStreams
+
+if TYPE_CHECKING:
+    from mcp import ClientSession, MCPError
+
+log = logging.getLogger("ropewalk.mcp")
+
+_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class Connection:
+    """A connection that opens as soon as `start` is called and lives until `stop` or its death.
+
+    `opened` is set once it is usable or has failed; `error` is why it cannot be used any more.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        era: str | None,
+        on_tools: Callable[[Connection, tuple[Definition, ...]], None],
+        on_death: Callable[[Connection, Exception], None],
+    ) -> None:
+        self.config, self.era = config, era
+        self.opened = asyncio.Event()
+        self.error: Exception | None = None
+        self.ready = False
+        self.leaving = False  # the end is one we asked for
+        self._on_tools, self._on_death = on_tools, on_death
+        self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
+        self._requests: set[Request] = set()
+        self._child: Child | None = None
+        self._streams: StdioStreams | None = None
+        self._secrets: frozenset[str] = frozenset()
+        self._task: asyncio.Task[None] | None = None
+
+    # --- from any task of the loop
+
+    def start(self, delay: float = 0.0) -> asyncio.Task[None]:
+        """Begin to connect, after `delay` seconds; the task given back is the owner."""
+        self._task = asyncio.create_task(self._own(delay), name=f"ropewalk {self.config}")
+        return self._task
+
+    def submit(self, request: Request) -> None:
+        """Queue a call; it always gets an outcome, unless it is cancelled."""
+        if self.error is not None:
+            request.finish(Undelivered(str(self.error)))
+            return
+        self._requests.add(request)
+        self._inbox.put_nowait(request)
+
+    def stop(self) -> None:
+        """Leave: waiting calls fail, the process group ends. Await the owner task for the end."""
+        self.leaving = True
+        opening = not self.opened.is_set()
+        self._die(ConnectionError(f"{self.config} was closed"))
+        if self._task is not None and opening:
+            self._task.cancel()
+
+    def abandon(self) -> None:
+        """For a loop that is closed: kill the child; nothing else of it can run any more."""
+        self.error = self.error or ConnectionError(f"{self.config}: its event loop was closed")
+        if self._child is not None:
+            self._child.kill()
+
+    # --- the owner task
+
+    async def _own(self, delay: float) -> None:
+        try:
+            if delay:
+                await asyncio.sleep(delay)
+            try:
+                await self._live()
+            except LegacyOnly:
+                # It hung up on the question which era it speaks: ask no more.
+                self.era = "legacy"
+                await self._live()
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - every end of the owner is told to its callers
+            self._die(self.explain(_leaf(error)))
+        except asyncio.CancelledError:
+            self.leaving = True
+            raise
+        finally:
+            self._die(ConnectionError(f"{self.config} was closed"))
+
+    async def _live(self) -> None:
+        from mcp import ClientSession
+        from mcp_types import ToolListChangedNotification
+
+        changed = asyncio.Event()
+
+        async def notice(message: object) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                changed.set()
+
+        async with self._transport() as (read, write), ClientSession(read, write, message_handler=notice) as session:
+            failure = await self._handshake(session)
+            if failure is None:
+                await self._serve_all(session, changed)
+            elif not isinstance(failure, LegacyOnly):
+                self._die(failure)  # before the process has ended: nobody should wait for that
+        if isinstance(failure, LegacyOnly):
+            raise failure
+
+    @contextlib.asynccontextmanager
+    async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
+        import anyio
+
+        if self.config.url:
+            headers, self._secrets = resolved(self.config, "headers")
+            async with http_streams(self.config.url, headers, self.config.connect_timeout) as pair:
+                yield pair
+            return
+        self._child, self._secrets = await spawn(self.config)
+        self._streams = StdioStreams(self._child)
+        try:
+            async with self._streams.open() as pair:
+                yield pair
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._child.stop()
+
+    async def _handshake(self, session: ClientSession) -> Exception | None:
+        """Agree on the era and list the tools; the failure is given back, because raised through
+        the SDK's task groups it would lose its shape."""
+        import anyio
+
+        try:
+            with anyio.fail_after(self.config.connect_timeout):
+                self.era = await negotiate(session, self.config.mode, self.era, hangs_up=bool(self._child))
+                definitions = await list_definitions(session)
+        except LegacyOnly as error:
+            return error
+        except TimeoutError as error:
+            limit = f"{self.config.connect_timeout:g} s"
+            failure: Exception = TimeoutError(self._told(f"did not finish the handshake within {limit}"))
+            failure.__cause__ = error
+            return failure
+        except Exception as error:  # noqa: BLE001 - whatever a server makes the SDK raise is this server's failure
+            return await self._told_later(error)
+        self.ready = True
+        self._publish(definitions)
+        self.opened.set()
+        return None
+
+    async def _serve_all(self, session: ClientSession, changed: asyncio.Event) -> None:
+        import anyio
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._refresh, session, changed)
+            group.start_soon(follow_changes, session, changed)
+            if self._streams is not None:
+                group.start_soon(self._watch, self._streams)
+            while (request := await self._inbox.get()) is not None:
+                group.start_soon(self._serve, session, request)
+            group.cancel_scope.cancel()
+
+    async def _serve(self, session: ClientSession, request: Request) -> None:
+        import anyio
+
+        try:
+            with anyio.CancelScope() as scope:
+                request.begin(scope)
+                request.finish(await _call(session, request))
+        except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
+            told = await self._told_later(error, request.tool)
+            request.finish(told)
+            # Over HTTP a broken response says nothing about the other requests.
+            if isinstance(told, Undelivered) or (self._child is not None and isinstance(told, ConnectionError)):
+                self._die(told)
+        # Not in a `finally`: when the owner itself is going, its end tells the caller why.
+        self._requests.discard(request)
+
+    async def _refresh(self, session: ClientSession, changed: asyncio.Event) -> None:
+        while True:
+            await changed.wait()
+            changed.clear()
+            try:
+                async with asyncio.timeout(self.config.timeout):
+                    definitions = await list_definitions(session)
+            except Exception as error:  # noqa: BLE001 - the old list stays; the next change tries again
+                log.warning("%s: its tools changed and could not be listed again: %s", self.config, error)
+                continue
+            self._publish(definitions)
+
+    async def _watch(self, streams: StdioStreams) -> None:
+        """Notice the end of the process also when no call is waiting."""
+        await streams.ended.wait()
+        self._die(await self._told_later(ConnectionError("connection closed")))
+
+    def _publish(self, definitions: tuple[Definition, ...]) -> None:
+        try:
+            self._on_tools(self, definitions)
+        except Exception:
+            log.exception("%s: a listener of its tools failed", self.config)
+
+    def _die(self, error: Exception) -> None:
+        """The first reason counts. Everything that waits learns it."""
+        if self.error is None:
+            self.error = error
+            self._on_death(self, error)
+        self.opened.set()
+        self._inbox.put_nowait(None)
+        for request in tuple(self._requests):
+            request.finish(copied(self.error) if request.sent else Undelivered(str(self.error)))
+        self._requests.clear()
+
+    # --- what happened, in words
+
+    async def _told_later(self, error: Exception, tool: str = "") -> Exception:
+        """`explain`, after giving a dying process a moment to say its last words."""
+        if self._child is not None and _is_closed(error):
+            ended = await self._child.last_words()
+            what = ended or (self._streams.broken if self._streams else "") or "closed its connection"
+            failure = ConnectionError(self._told(what))
+            failure.__cause__ = error
+            return failure
+        return self.explain(error, tool)
+
+    def explain(self, error: BaseException, tool: str = "") -> Exception:
+        """The exception for a caller: it names the server, what happened, and the cause."""
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        ours = (ConfigError, ServerRefused, ConnectionError, TimeoutError)
+        if isinstance(error, ours) and str(error).startswith(str(self.config)):
+            return error
+        about = f"tool {tool!r}: " if tool else ""
+        failure: Exception
+        if isinstance(error, MCPError) and error.error.data == UNDELIVERED:
+            failure = Undelivered(self._told(f"could not be reached at {self._address()}: {error.error.message}"))
+        elif isinstance(error, MCPError) and _is_lost(error):
+            failure = ConnectionError(self._told(f"lost the connection to {self._address()}: {error.error.message}"))
+        elif isinstance(error, MCPError):
+            text = self._told(f"{about}{error.error.message} (code {error.error.code})", ":", tail=False)
+            failure = ServerRefused(text, code=error.error.code, data=error.error.data)
+        elif isinstance(error, ValidationError):
+            text = f"{about}its answer is not what the protocol allows: {error.errors()[0].get('msg', error)}"
+            failure = ServerRefused(self._told(text, ":", tail=False))
+        elif isinstance(error, ServerRefused):
+            failure = ServerRefused(self._told(str(error), ":", tail=False), code=error.code, data=error.data)
+        else:
+            failure = ConnectionError(self._told(f"{about}{str(error) or type(error).__name__}", ":"))
+        failure.__cause__ = error
+        return failure
+
+    def _told(self, what: str, join: str = "", *, tail: bool = True) -> str:
+        text = f"{self.config}{join} {what}"
+        if tail and self._streams is not None and self._streams.garbage:
+            text += f"; it printed what is not JSON-RPC: {self._streams.garbage!r}"
+        if tail and self._child is not None and (said := self._child.stderr_tail().strip()):
+            text += f"; its stderr ends with:\n{said}"
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        # A server's text must not drive the terminal that shows it.
+        return _CONTROL.sub("", text)
+
+    def _address(self) -> str:
+        return re.sub(r"//[^/?#]*@", "//", self.config.url).partition("?")[0]
+
+
+async def _call(session: ClientSession, request: Request) -> Any:
+    """One tools/call. Not `Client.call_tool`: that one validates results with Python `re`."""
+    import mcp_types as types
+    from mcp import MCPError
+
+    meta: Any = None if request.key is None else {"ropewalk/idempotencyKey": request.key}
+    params = types.CallToolRequestParams(name=request.tool, arguments=request.args, _meta=meta)
+    for again in (False, True):
+        try:
+            result = await session.send_request(
+                types.CallToolRequest(params=params),
+                _result_type(),
+                progress_callback=request.progress if request.watched else None,
+            )
+        except MCPError as error:
+            if error.error.code != types.HEADER_MISMATCH or again:
+                raise
+            # The protocol's cure: the server wants headers made from a schema we must list first.
+            await list_definitions(session)
+            continue
+        if isinstance(result, types.InputRequiredResult):
+            raise ServerRefused(f"tool {request.tool!r} asks for input from a user; this client gives none")
+        return result
+    raise AssertionError("unreachable")
+
+
+def _result_type() -> Any:
+    global _RESULT
+    if _RESULT is None:
+        import mcp_types as types
+        from pydantic import TypeAdapter
+
+        _RESULT = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
+    return _RESULT
+
+
+_RESULT: Any = None
+
+
+def _is_closed(error: BaseException) -> bool:
+    """Whether the pipes to a child have closed."""
+    from mcp import MCPError
+
+    if isinstance(error, MCPError):
+        return error.error.code == -32000 and error.error.message == "Connection closed"
+    return isinstance(error, ConnectionError)
+
+
+def _is_lost(error: MCPError) -> bool:
+    """Whether a request over HTTP broke off; a server may use the same code for its own errors."""
+    return error.error.data == LOST or (
+        error.error.code == -32000 and error.error.message.startswith(("Connection closed", "SSE stream "))
+    )
+
+
+def copied(error: Exception) -> Exception:
+    """A fresh exception of the same kind and cause: one object raised in many tasks would collect
+    all their tracebacks."""
+    fresh = type(error)(str(error))
+    fresh.__cause__ = error.__cause__
+    return fresh
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The most telling exception inside groups of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        plain = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]
+        error = plain[0] if plain else error.exceptions[0]
+    return error

@@ -1,0 +1,100 @@
+"""One call on its way through a server's owner task: made in the caller's task, served in the
+owner's, tied together by one wake-up event. Cancelling it cancels that request only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..values import Json
+
+if TYPE_CHECKING:
+    import anyio
+    from mcp_types import CallToolResult
+
+_MOST_PROGRESS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A progress notification: `progress` of `total` (None when the server does not say)."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class Undelivered(ConnectionError):
+    """The server cannot have executed the request: it is safe to send it again."""
+
+
+class ServerRefused(Exception):
+    """The server answered with a protocol error (`code`, `data` as it sent them), or with
+    something that is no tool result (`code` None)."""
+
+    def __init__(self, message: str, *, code: int | None = None, data: Json = None) -> None:
+        self.code, self.data = code, data
+        super().__init__(message)
+
+
+class Request:
+    """A call: `tool` with `args`; `key` names it for a server that knows repeats."""
+
+    __slots__ = ("_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "key", "sent", "tool", "watched")
+
+    def __init__(self, tool: str, args: Mapping[str, Json], *, key: str | None = None, watched: bool = False) -> None:
+        self.tool, self.args, self.key, self.watched = tool, dict(args), key, watched
+        self.sent = self.cancelled = False
+        self._wake = asyncio.Event()
+        # A flood of progress drops the oldest: it may not fill our memory.
+        self._progress: deque[Progress] = deque(maxlen=_MOST_PROGRESS)
+        self._outcome: CallToolResult | Exception | None = None
+        self._scope: anyio.CancelScope | None = None
+
+    # --- the caller's side
+
+    async def events(self, deadline: float) -> AsyncGenerator[Progress | CallToolResult, None]:
+        """Progress in order, then the result. Raises the failure, or TimeoutError (without text)
+        at `deadline` on the loop's clock; leaving early cancels the request."""
+        try:
+            while True:
+                if self._outcome is None and not self._progress:
+                    async with asyncio.timeout_at(deadline):
+                        await self._wake.wait()
+                self._wake.clear()
+                while self._progress:
+                    yield self._progress.popleft()
+                if isinstance(self._outcome, Exception):
+                    raise self._outcome
+                if self._outcome is not None:
+                    yield self._outcome
+                    return
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Tell the server to stop, unless it has answered; never waits."""
+        if self._outcome is None:
+            self.cancelled = True
+            if self._scope is not None:
+                self._scope.cancel()
+
+    # --- the owner's side
+
+    def begin(self, scope: anyio.CancelScope) -> None:
+        """Serving starts inside `scope`."""
+        self.sent, self._scope = True, scope
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Take a progress notification; never waits for the caller."""
+        self._progress.append(Progress(progress, total, message))
+        self._wake.set()
+
+    def finish(self, outcome: CallToolResult | Exception) -> None:
+        """Hand the outcome over; the first one counts."""
+        if self._outcome is None:
+            self._outcome = outcome
+            self._wake.set()

@@ -1,0 +1,101 @@
+"""The stdio transport: newline-delimited JSON-RPC over the pipes of a child.
+
+Ours and not the SDK's because lines are cut in linear time, a message has a size limit, the end
+of the process is seen at once, and what a server wrongly prints is kept for the error text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from ..values import MAX_BYTES
+from .mcp_process import Child
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+
+class StdioStreams:
+    """The two message streams of a child, for a ClientSession. `garbage` is the last line that
+    was no JSON-RPC message, `broken` why reading stopped when it was not the child's end."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+        self.garbage = ""
+        self.broken = ""
+        self.ended = asyncio.Event()  # no further message will come
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[Any, Any]]:
+        """The pair (read, write); on leaving, all tasks and streams are closed."""
+        import anyio
+        from mcp.shared.message import SessionMessage
+
+        inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, outward = anyio.create_memory_object_stream[SessionMessage](0)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._receive, inward)
+                group.start_soon(self._send, outward, inward)
+                try:
+                    yield read, write
+                finally:
+                    group.cancel_scope.cancel()
+        finally:
+            for stream in (inward, read, write, outward):
+                stream.close()
+
+    async def _receive(self, inward: Any) -> None:
+        import anyio
+        import mcp_types
+        from mcp.shared.message import SessionMessage
+
+        parse = mcp_types.jsonrpc_message_adapter.validate_json
+        try:
+            with inward:
+                async for line in self._lines():
+                    try:
+                        message = parse(line, by_name=False)
+                    except ValueError:
+                        if line.strip():
+                            self.garbage = line[:200].decode(errors="replace")
+                        continue
+                    await inward.send(SessionMessage(message))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the session is gone: nobody reads any more
+        finally:
+            self.ended.set()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        parts: list[bytes] = []
+        size = 0
+        while chunk := await self.child.stdout.read(2**18):
+            *whole, rest = chunk.split(b"\n")
+            for line in whole:
+                parts.append(line)
+                yield b"".join(parts)
+                parts, size = [], 0
+            parts.append(rest)
+            size += len(rest)
+            if size > MAX_BYTES:
+                self.broken = f"sent a message of more than {MAX_BYTES // 10**6} MB"
+                return
+
+    async def _send(self, outward: Any, inward: Any) -> None:
+        stdin = self.child.stdin
+        try:
+            async for item in outward:
+                stdin.write(_encoded(item))
+                await stdin.drain()
+        except OSError:
+            # It closed its stdin but may live on: without this the call would wait for its timeout.
+            self.broken = self.broken or "closed its stdin"
+            self.ended.set()
+            inward.close()
+
+
+def _encoded(item: SessionMessage) -> bytes:
+    return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
