@@ -34,9 +34,7 @@ def open_store(url: str | None) -> Store:
         return _sqlite(Path(url))
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1:
-            raise StoreError(
-                f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}"
-            )
+            raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}")
         return _sqlite(Path(rest[1:]))
     if scheme in ("postgresql", "postgres"):
         raise StoreError("stores on Postgres are not there yet; use sqlite:///path or memory")

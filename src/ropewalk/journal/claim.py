@@ -1,0 +1,100 @@
+"""Making a run one's own: in one transaction, so that of several who try exactly one succeeds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import apsw
+
+from ..errors import NotFound, RunBusy
+from .blobs import Packed
+from .database import fetch
+from .journal import NewRun
+from .lease import Owner, judge, me
+from .sqlite_rows import keep
+
+_CREATE = """
+    INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at)
+    VALUES (?, ?, ?, ?, 'running', ?, ?) ON CONFLICT DO NOTHING RETURNING seq
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A run that is now ours; or one that had `ended`, which is nobody's."""
+
+    seq: int
+    epoch: int
+    fresh: bool = False
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """The owner lives elsewhere, if it does: as long as its beat changes. `recent` tells whether
+    the last one is within the lease by the wall clock."""
+
+    owner: str
+    epoch: int
+    beat: float
+    recent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Large:
+    """The large values of a new run, packed."""
+
+    input: Packed
+    context: Packed
+    document: Packed
+
+
+def create(connection: apsw.Connection, run: NewRun, large: Large) -> Claim | None:
+    """A new run, or None when its id is taken."""
+    started = run.started_at or time.time()
+    made = fetch(connection, _CREATE, (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started))
+    if not made:
+        return None
+    seq = int(made[0][0])
+    values = [keep(connection, value, seq) for value in (large.input, large.context, large.document)]
+    if values != [None, None, None]:
+        connection.execute("UPDATE run SET input = ?, context = ?, document = ? WHERE seq = ?", (*values, seq))
+    connection.execute(
+        "INSERT INTO lease (run, owner, epoch, beat) VALUES (?, ?, 1, ?)", (seq, me().dump(), time.time())
+    )
+    if run.definition_id is not None:
+        connection.execute(
+            "UPDATE definition SET run_count = run_count + 1 WHERE kind = ? AND id = ?", (run.kind, run.definition_id)
+        )
+    return Claim(seq=seq, epoch=1, fresh=True)
+
+
+def take(connection: apsw.Connection, id: str, lease: float, again: bool, settled: Doubt | None) -> Claim | Doubt:
+    """Take an existing run over. `settled` is a doubt about its owner that time has resolved:
+    nothing has been heard of it for a whole lease."""
+    found = fetch(
+        connection, "SELECT seq, status, owner, epoch, beat FROM run JOIN lease ON run = seq WHERE id = ?", (id,)
+    )
+    if not found:
+        raise NotFound("run", id)
+    seq, status, text, epoch, beat = found[0]
+    if status != "running":
+        if not again:
+            return Claim(seq=seq, epoch=epoch, ended=True)
+        connection.execute(
+            "UPDATE run SET status = 'running', ended_at = NULL, stop_requested = 0 WHERE seq = ?", (seq,)
+        )
+    else:
+        owner = Owner.load(text) if text else None
+        verdict = judge(owner)
+        if verdict == "live":
+            raise RunBusy(id, str(owner))
+        if verdict == "unknown":
+            doubt = Doubt(str(owner), epoch, beat, 0 <= time.time() - beat <= lease)
+            if settled is None or (settled.epoch, settled.beat) != (epoch, beat):
+                return doubt
+    connection.execute(
+        "UPDATE lease SET owner = ?, epoch = epoch + 1, beat = ? WHERE run = ?", (me().dump(), time.time(), seq)
+    )
+    return Claim(seq=seq, epoch=epoch + 1)

@@ -1,0 +1,179 @@
+"""Opens the SQLite file: checks that it is ours and sound, brings it up to date.
+
+Refused, with nothing changed: a file of another program, one written by a newer version, one
+that is damaged. To change the schema, add `migrations/NNNN_what.sql` with the next number;
+never edit one that was released.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import apsw
+
+from ..errors import StoreError
+from . import walfile
+
+BUSY: Final = 30.0
+"""Seconds to wait for another process that is writing."""
+
+_APPLICATION: Final = 0x726F7065  # "rope"
+_MIGRATIONS: Final = Path(__file__).parent / "migrations"
+
+
+def open_database(path: Path, sync: Literal["normal", "full"]) -> apsw.Connection:
+    """A connection for writing to the store at `path`, which is created when it is not there."""
+    _check_file(path)
+    try:
+        connection = connect(path)
+        try:
+            # Closing would otherwise copy a damaged log into the database, and delete it.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            _check_log(connection, path)
+            _check_owner(connection, path)
+            connection.pragma("auto_vacuum", 2)  # Only a new file takes it: pruning can then shrink it.
+            _use_log(connection, path)
+            _migrate(connection, path)
+            connection.pragma("synchronous", sync)
+            connection.pragma("cache_size", -16_000)
+            connection.pragma("journal_size_limit", 64_000_000)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except BaseException:
+            connection.close()
+            raise
+    except apsw.Error as error:
+        raise store_error(path, error) from error
+    return connection
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A plain connection that waits its turn."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(int(BUSY * 1000))
+    return connection
+
+
+def fetch(connection: apsw.Connection, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    """All rows of a query, as tuples."""
+    return connection.execute(query, values).fetchall()
+
+
+def store_error(path: Path, error: apsw.Error) -> StoreError:
+    """What the user is told about a failure of SQLite, and what to do."""
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return damaged(path, str(error))
+    if isinstance(error, apsw.FullError):
+        what = "the disk is full; free some space. Nothing acknowledged is lost"
+    elif isinstance(error, apsw.BusyError):
+        what = f"another process has been writing for more than {BUSY:g} s; find and end it (`fuser {path}`)"
+    elif isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)):
+        what = f"cannot be opened for writing ({error}); check who may write to it and to its directory"
+    elif isinstance(error, apsw.IOError):
+        what = f"the disk reports an error ({error}); nothing acknowledged is lost. Check the disk, then try again"
+    else:
+        what = f"{type(error).__name__}: {error}"
+    return StoreError(f"{path}: {what}")
+
+
+def damaged(path: Path, what: str) -> StoreError:
+    return StoreError(
+        f"{path} is damaged ({what}); nothing was changed."
+        " Keep a copy of it and its -wal file, then run `ropewalk doctor`"
+    )
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise StoreError(f"{path} is a directory; name a file in it, such as {path / 'ropewalk.db'}")
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+        if start and start != b"SQLite format 3\0":
+            raise damaged(path, "this is not a SQLite database")
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise StoreError(f"{path}: there is no directory {path.parent}; create it first") from None
+        try:
+            # What runs saw and did is nobody else's business.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(f"{path} cannot be created: {error.strerror}") from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _check_log(connection: apsw.Connection, path: Path) -> None:
+    wal = path.with_name(path.name + "-wal")
+    if not wal.exists() or not wal.stat().st_size:
+        return
+    other = connect(path)
+    try:
+        other.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.execute("BEGIN IMMEDIATE")  # Nobody writes while we look.
+        frames, _ = other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        found = walfile.damage(wal, max(frames, 0))
+        connection.execute("ROLLBACK")
+    finally:
+        other.close()
+    if found:
+        raise damaged(wal, found)
+
+
+def _check_owner(connection: apsw.Connection, path: Path) -> None:
+    if connection.pragma("application_id") == _APPLICATION:
+        return
+    if next(iter(connection.execute("SELECT name FROM sqlite_schema LIMIT 1")), None):
+        raise StoreError(f"{path} is a database of another program; choose another file")
+
+
+def _use_log(connection: apsw.Connection, path: Path) -> None:
+    deadline = time.monotonic() + BUSY
+    while True:
+        try:
+            mode = connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:  # SQLite does not wait here by itself.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+            continue
+        if mode != "wal":
+            raise StoreError(f"{path}: no write-ahead log is possible here (a network drive?); use a local disk")
+        return
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    files = {int(file.name[:4]): file for file in sorted(_MIGRATIONS.glob("*.sql"))}
+    newest = max(files)
+    if _version(connection) == newest:
+        return
+    connection.execute("BEGIN IMMEDIATE")  # Whoever comes second finds the work done.
+    try:
+        version = _version(connection)
+        if version > newest:
+            raise StoreError(
+                f"{path} was written by a newer Ropewalk (store version {version}, this one knows {newest}); upgrade it"
+            )
+        for number in range(version + 1, newest + 1):
+            connection.execute(files[number].read_text())
+            connection.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, files[number].stem, time.time()))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: apsw.Connection) -> int:
+    if connection.in_transaction:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS migration"
+            " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied REAL NOT NULL)"
+        )
+        connection.pragma("application_id", _APPLICATION)
+    elif not connection.table_exists(None, "migration"):
+        return 0
+    return int(fetch(connection, "SELECT max(number) FROM migration")[0][0] or 0)

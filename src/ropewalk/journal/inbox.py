@@ -1,0 +1,106 @@
+"""What one event loop wants written, gathered for one turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import apsw
+
+from ..errors import Fenced, StoreError
+
+if TYPE_CHECKING:
+    from .sqlite_log import SqliteLog
+    from .writer import Writer
+
+Item: TypeAlias = "tuple[asyncio.Future[Any] | None, SqliteLog | None, Any]"
+"""Who waits, on whose behalf, and an entry's row; or instead of the row (a tuple) work to be done
+in the transaction: what it returns or raises is for who waits. A tuple, being made per entry."""
+
+Outcomes: TypeAlias = list[Any] | None
+"""One per item, an exception for a failure; None when all are entries and all are written."""
+
+
+class Inbox:
+    """Used on its loop only, but for `settle_soon` and `take`."""
+
+    def __init__(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.items: list[Item] = []
+        self.big = False  # Whether a big value is among them: those are never written here.
+        self._writer = writer
+        self._under_way = 0
+        self._scheduled = False
+
+    def add(self, item: Item) -> None:
+        self.items.append(item)
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._flush)
+
+    def do(self, work: Callable[[apsw.Connection], Any], log: SqliteLog | None = None) -> asyncio.Future[Any]:
+        """Have `work` done in a transaction, after everything added before it."""
+        future = self.loop.create_future()
+        self.add((future, log, work))
+        return future
+
+    def take(self) -> list[Item]:
+        items, self.items = self.items, []
+        return items
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        items, big = self.take(), self.big
+        self.big = False
+        if not items:
+            return
+        if not self._under_way and not big:
+            done, outcomes = self._writer.commit_here(items)
+            if done:
+                _settle(items, outcomes)
+                return
+        self._under_way += 1
+        self._writer.put(self, items)
+
+    def settle_soon(self, items: list[Item], outcomes: Outcomes) -> None:
+        """From the writer: tell those who wait, in one wake-up of the loop."""
+        self.later(lambda: self._arrived(items, outcomes))
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """From any thread: have it called on the loop."""
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
+            self.loop.call_soon_threadsafe(callback)
+
+    def _arrived(self, items: list[Item], outcomes: Outcomes) -> None:
+        self._under_way -= 1
+        _settle(items, outcomes)
+
+
+def _settle(items: list[Item], outcomes: Outcomes) -> None:
+    if outcomes is None:
+        for future, _, _ in items:
+            if future is not None and not future.done():  # Done: whoever waited was cancelled.
+                future.set_result(None)
+        return
+    for (future, log, row), outcome in zip(items, outcomes, strict=True):
+        failed = isinstance(outcome, Exception)
+        if log is not None and isinstance(outcome, StoreError) and type(row) is tuple:
+            log.not_written(row, lost=isinstance(outcome, Fenced))
+        if future is None or future.done():
+            continue
+        if failed:
+            future.set_exception(_own(outcome))
+            future.exception()  # Looked at: not awaiting an append is allowed.
+        else:
+            future.set_result(outcome)
+
+
+def _own(error: Exception) -> Exception:
+    """One failure may be told to many: each gets its own exception, and so its own traceback."""
+    if type(error) is not StoreError:
+        return error
+    own = StoreError(*error.args)
+    own.__cause__ = error.__cause__
+    return own

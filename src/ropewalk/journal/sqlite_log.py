@@ -1,0 +1,206 @@
+"""The journal of one run in SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from ..errors import Fenced, StoreError
+from ..values import Json
+from .blobs import INLINE, Packed, dump, pack
+from .database import fetch
+from .journal import STATUSES, Entry, Key, RunRow
+from .sqlite_rows import Row, keep
+
+if TYPE_CHECKING:
+    from .sqlite import SqliteStore
+    from .writer import Writer
+
+_FINISH = """
+    UPDATE run SET status = CASE status WHEN 'running' THEN ? ELSE status END, ended_at = coalesce(ended_at, ?),
+        result = ?, error = ?, result_count = ?, error_count = ?
+    WHERE seq = ? AND EXISTS (SELECT 1 FROM lease WHERE run = seq AND epoch = ?) RETURNING status
+"""
+
+
+class SqliteLog:
+    """See `Log`. Appends are gathered per turn of the loop and committed together."""
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        writer: Writer,
+        seq: int,
+        run: RunRow,
+        past: Mapping[Key, Entry],
+        finished: RunRow | None = None,
+    ) -> None:
+        self.run, self.past, self.finished = run, past, finished
+        self.seq, self.epoch = seq, run.epoch
+        self.node, self.spent = run.current_node, run.spent
+        self.touched, self.beaten = False, 0.0
+        self._store = store  # Dropping the last reference to it closes the writer.
+        self._writer = writer
+        self._inbox = writer.inbox()
+        self.failure: StoreError | None = None  # Set by the writer: nothing is written past it.
+        self._unsent: list[Row] = []
+        self._over = "" if finished is None else "the run has ended"
+        self._lost = self._told = False
+        self._on_stop: Callable[[], None] | None = None
+
+    @property
+    def on_stop(self) -> Callable[[], None] | None:
+        return self._on_stop
+
+    @on_stop.setter
+    def on_stop(self, callback: Callable[[], None] | None) -> None:
+        self._on_stop = callback
+        if self._told:
+            self._tell()
+
+    def append(self, entry: Entry) -> asyncio.Future[None]:
+        inbox = self._inbox
+        future: asyncio.Future[None] = inbox.loop.create_future()
+        if self._over or self._lost or self._writer.refusal:
+            future.set_exception(self._why_over())
+            future.exception()  # Looked at: not awaiting it is allowed.
+            return future
+        data = entry.data
+        raw = None if data is None else dump(data, f"{entry.path} ({entry.kind})")
+        if self._unsent:
+            self._send_again()
+        if raw is not None and len(raw) > INLINE:
+            inbox.big = True
+        inbox.add(
+            (
+                future,
+                self,
+                (
+                    self.seq,
+                    entry.path,
+                    entry.kind,
+                    entry.node,
+                    raw,
+                    entry.digest,
+                    entry.started,
+                    entry.ended,
+                    self.epoch,
+                ),
+            )
+        )
+        return future
+
+    async def forget(self, keys: Iterable[Key]) -> None:
+        rows = [(self.seq, path, kind) for path, kind in keys]
+
+        def work(connection: apsw.Connection) -> None:
+            self._check_epoch(connection)
+            connection.executemany("DELETE FROM entry WHERE run = ? AND path = ? AND kind = ?", rows)
+
+        await self._do(work)
+
+    async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
+        if status not in STATUSES[1:]:
+            raise ValueError(f"{status!r} does not end a run; one of {', '.join(STATUSES[1:])} does")
+        packed = [await packed_value(result, "result"), await packed_value(error, "error")]
+
+        def work(connection: apsw.Connection) -> str:
+            self._check_epoch(connection)
+            values = [keep(connection, value, self.seq) for value in packed]
+            stands = fetch(connection, _FINISH, (status, time.time(), *values, results, errors, self.seq, self.epoch))
+            connection.execute("UPDATE lease SET node = ?, spent = ? WHERE run = ?", (self.node, self.spent, self.seq))
+            return str(stands[0][0])
+
+        stands = str(await self._do(work))
+        self._leave("the run has ended")
+        return stands
+
+    async def release(self) -> None:
+        if self._over or self._lost or self._writer.refusal:
+            return
+
+        def work(connection: apsw.Connection) -> None:
+            connection.execute(
+                "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?",
+                (self.node, self.spent, self.seq, self.epoch),
+            )
+
+        await self._do(work)
+        self._leave("the log was released")
+
+    def touch(self, current_node: str, spent: float) -> None:
+        self.node, self.spent, self.touched = current_node, spent, True
+
+    def attach(self, view: Callable[[], list[Entry]]) -> None:
+        """Nothing to do: the entries are in the store."""
+
+    # --- for the writer -------------------------------------------------------------------
+
+    def stop_soon(self) -> None:
+        """From any thread: have `on_stop` called on the loop, once."""
+        if not self._told:
+            self._told = True
+            self._inbox.later(self._tell)
+
+    def not_written(self, row: Row, *, lost: bool) -> None:
+        """On the loop: an entry could not be written, for good when the run is lost."""
+        if lost:
+            self._lost = True
+            self._writer.watch.remove(self)
+        else:
+            self._unsent.append(row)
+
+    # --- inside ---------------------------------------------------------------------------
+
+    async def _do(self, work: Callable[[apsw.Connection], Any]) -> Any:
+        if self._over or self._lost or self._writer.refusal:
+            raise self._why_over()
+        if self._unsent:
+            self._send_again()
+        try:
+            return await self._inbox.do(work, self)
+        except Fenced:
+            self._lost = True
+            self._writer.watch.remove(self)
+            raise
+
+    def _send_again(self) -> None:
+        """What could not be written goes first, in the same commit as what comes now."""
+        rows, self._unsent, self.failure = self._unsent, [], None
+        for row in rows:
+            if row[4] is not None and len(row[4]) > INLINE:
+                self._inbox.big = True
+            self._inbox.add((None, self, row))
+
+    def _check_epoch(self, connection: apsw.Connection) -> None:
+        if fetch(connection, "SELECT epoch FROM lease WHERE run = ?", (self.seq,)) != [(self.epoch,)]:
+            raise Fenced(self.run.id)
+
+    def _why_over(self) -> StoreError:
+        if self._lost:
+            return Fenced(self.run.id)
+        why = self._over or self._writer.refusal
+        return StoreError(f"run {self.run.id}: {why}; nothing more can be recorded by this log")
+
+    def _leave(self, why: str) -> None:
+        self._over = why
+        self._writer.watch.remove(self)
+
+    def _tell(self) -> None:
+        if self._on_stop is not None:
+            callback, self._on_stop = self._on_stop, None
+            callback()
+
+
+async def packed_value(value: Json, place: str, inline: int = INLINE) -> Packed:
+    """A value ready for its row; the slow part of a big one is done off the loop."""
+    raw = dump(value, place)
+    if raw is None or len(raw) <= inline:
+        return raw
+    if len(raw) <= INLINE:
+        return pack(raw, inline)
+    return await asyncio.to_thread(pack, raw)

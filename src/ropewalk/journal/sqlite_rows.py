@@ -1,0 +1,172 @@
+"""Rows of the SQLite store: how each is written and read. The lock or transaction is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+import apsw
+import orjson
+
+from ..errors import Fenced, JournalConflict
+from ..values import Json
+from .blobs import Blob, Packed, is_ref, unpack
+from .database import fetch
+from .inbox import Outcomes
+from .journal import DECISIONS, Definition, Entry, Key, RunRow
+from .lease import Owner
+
+Row: TypeAlias = tuple[int, str, str, str, bytes | None, str, float, float, int]
+"""run, path, kind, node, data, digest, started, ended, epoch"""
+
+_INSERT: Final = f"""
+    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM lease WHERE run = ?1 AND epoch = ?9
+    ON CONFLICT DO UPDATE SET node = excluded.node, data = excluded.data, digest = excluded.digest,
+        started = excluded.started, ended = excluded.ended
+    WHERE kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(DECISIONS))})
+"""
+_RUN: Final = """
+    SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, result_count,
+        error_count, stop_requested, owner, epoch, lease.node, spent{more}
+    FROM run JOIN lease ON lease.run = seq
+"""
+RUN: Final = _RUN.format(more=", input, context, document, result")
+RUN_LIGHT: Final = _RUN.format(more="")
+DEFINITION: Final = "SELECT kind, id, name, document, fingerprint, created, run_count FROM definition"
+_ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
+
+
+def insert(connection: apsw.Connection, rows: list[Row]) -> Outcomes:
+    """Write entries whose run is still at their epoch; None when all of them are."""
+    if not rows:
+        return None
+    before = connection.total_changes()
+    if len(rows) == 1:
+        connection.execute(_INSERT, rows[0])
+    else:
+        connection.executemany(_INSERT, rows)
+    if connection.total_changes() - before == len(rows):
+        return None
+    return [_why_not(connection, row) for row in rows]
+
+
+def _why_not(connection: apsw.Connection, row: Row) -> Exception | None:
+    run, path, kind, _, data, digest, _, _, epoch = row
+    found = fetch(connection, "SELECT id, epoch FROM run JOIN lease ON run = seq WHERE seq = ?", (run,))
+    id, now = found[0] if found else (f"#{run}, deleted since,", 0)
+    if now != epoch:
+        return Fenced(id)
+    if kind in DECISIONS:
+        stands = fetch(
+            connection, "SELECT data, digest FROM entry WHERE run = ? AND path = ? AND kind = ?", (run, path, kind)
+        )
+        if stands != [(data, digest)]:
+            return JournalConflict(id, path, f"another {kind} is recorded here")
+    return None  # It was there already: sent again after an answer was lost.
+
+
+def keep_blob(connection: apsw.Connection, blob: Blob, run: int) -> None:
+    """Store a big value unless it is there, and note that the run holds it."""
+    connection.execute(
+        "INSERT INTO blob (hash, codec, size, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (blob.hash, blob.codec, blob.size, blob.data),
+    )
+    connection.execute("INSERT INTO held (blob, run) VALUES (?, ?) ON CONFLICT DO NOTHING", (blob.hash, run))
+
+
+def keep(connection: apsw.Connection, value: Packed, run: int) -> bytes | None:
+    """What stands for the value in a row of this run."""
+    if not isinstance(value, Blob):
+        return value
+    keep_blob(connection, value, run)
+    return value.ref
+
+
+def load(connection: apsw.Connection, data: bytes | None) -> Json:
+    """The value a column stands for."""
+    if data is None:
+        return None
+    if is_ref(data):
+        found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ?", (data[1:],))
+        data = unpack(data, found[0] if found else None)
+    return orjson.loads(data)
+
+
+def entries(connection: apsw.Connection, seq: int) -> list[Entry]:
+    """Everything recorded of a run, in order."""
+    return [
+        Entry(path, kind, node, load(connection, data), digest, started, ended)
+        for path, kind, node, data, digest, started, ended in fetch(connection, _ENTRIES, (seq,))
+    ]
+
+
+def runs(connection: apsw.Connection, rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, RunRow]]:
+    """From rows of RUN or RUN_LIGHT: (seq, row) of each."""
+    return [(row[0], _run(connection, *row[1:])) for row in rows]
+
+
+def _run(
+    connection: apsw.Connection,
+    id: str,
+    kind: str,
+    definition_id: str | None,
+    name: str,
+    status: str,
+    fingerprint: str,
+    started_at: float,
+    ended_at: float | None,
+    error: bytes | None,
+    result_count: int,
+    error_count: int,
+    stop_requested: int,
+    owner: str | None,
+    epoch: int,
+    node: str,
+    spent: float,
+    *large: bytes | None,
+) -> RunRow:
+    input, context, document, result = [load(connection, value) for value in large] or [None] * 4
+    return RunRow(
+        id=id,
+        kind=kind,
+        definition_id=definition_id,
+        name=name,
+        status=status,
+        input=input,
+        context=context,
+        document=document,
+        fingerprint=fingerprint,
+        started_at=started_at,
+        ended_at=ended_at,
+        result=result,
+        error=load(connection, error),
+        owner=str(Owner.load(owner)) if owner else "",
+        epoch=epoch,
+        spent=spent,
+        current_node=node,
+        result_count=result_count,
+        error_count=error_count,
+        stop_requested=bool(stop_requested),
+    )
+
+
+def definitions(connection: apsw.Connection, where: str, values: tuple[str, ...]) -> list[Definition]:
+    return [
+        Definition(
+            kind=kind,
+            id=id,
+            name=name,
+            document=load(connection, document),
+            fingerprint=fingerprint,
+            created=created,
+            run_count=count,
+        )
+        for kind, id, name, document, fingerprint, created, count in fetch(
+            connection, f"{DEFINITION} {where} ORDER BY kind, id", values
+        )
+    ]
+
+
+def keyed(found: list[Entry]) -> dict[Key, Entry]:
+    return {(entry.path, entry.kind): entry for entry in found}

@@ -1,0 +1,77 @@
+"""Looks at SQLite's write-ahead log before it is trusted.
+
+After a crash SQLite reads the log up to the first frame whose checksum is wrong, and silently
+drops the rest. That is right for a torn tail, which was never acknowledged. Were it damage in
+the middle, acknowledged commits would vanish. The difference can be proved: a frame that
+continues the checksum of a commit frame was written after that commit had succeeded.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+_HEADER: Final = 32
+_FRAME: Final = 24
+_MAGIC: Final = 0x377F0682  # The lowest bit says big-endian checksums.
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    commits: bool
+    salts: bytes
+    sums: tuple[int, int]
+    summed: bytes
+
+
+def damage(wal: Path, valid: int) -> str | None:
+    """What is wrong with the log, of whose frames SQLite accepted the first `valid`; None when
+    nothing acknowledged can be missing. Nobody may write meanwhile."""
+    try:
+        file = wal.open("rb")
+    except FileNotFoundError:
+        return None
+    with file:
+        header = file.read(_HEADER)
+        if len(header) < _HEADER:
+            return None
+        magic, _version, page = struct.unpack(">III", header[:12])
+        big = bool(magic & 1)
+        if magic & ~1 != _MAGIC or _sums(header[:24], (0, 0), big) != struct.unpack(">II", header[24:32]):
+            return "its header is damaged" if file.read(_FRAME) else None
+        before = _read(file, valid - 1, page) if valid else None
+        sums = before.sums if before else struct.unpack(">II", header[24:32])
+        return _after(file, valid, page, header[16:24], sums, big)
+
+
+def _after(file: BinaryIO, valid: int, page: int, salts: bytes, sums: tuple[int, int], big: bool) -> str | None:
+    """Search the frames SQLite dropped for one written after a commit among them."""
+    previous: _Frame | None = None
+    number = valid
+    while (frame := _read(file, number, page)) is not None and frame.salts == salts:
+        follows = _sums(frame.summed, previous.sums if previous else sums, big) == frame.sums
+        if follows and previous is not None and previous.commits:
+            return f"frame {valid + 1} is damaged, and commits that were acknowledged follow it"
+        previous, number = frame, number + 1
+    return None
+
+
+def _read(file: BinaryIO, number: int, page: int) -> _Frame | None:
+    file.seek(_HEADER + number * (_FRAME + page))
+    data = file.read(_FRAME + page)
+    if len(data) < _FRAME + page:
+        return None
+    size, *sums = struct.unpack(">4xI8xII", data[:_FRAME])
+    return _Frame(size != 0, data[8:16], (sums[0], sums[1]), data[:8] + data[_FRAME:])
+
+
+def _sums(data: bytes, start: tuple[int, int], big: bool) -> tuple[int, int]:
+    """The log's running checksum: two 32-bit sums over pairs of words."""
+    first, second = start
+    words = struct.unpack(f"{'>' if big else '<'}{len(data) // 4}I", data)
+    for i in range(0, len(words), 2):
+        first = (first + words[i] + second) & 0xFFFFFFFF
+        second = (second + words[i + 1] + first) & 0xFFFFFFFF
+    return first, second

@@ -1,0 +1,114 @@
+"""Keeps the leases of the open runs, and hears when one is stopped or taken over elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import apsw
+import orjson
+
+from .database import fetch
+
+if TYPE_CHECKING:
+    from .sqlite_log import SqliteLog
+    from .writer import Writer
+
+_LINGER: Final = 1.0
+_SHOW: Final = 1.0
+
+_BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
+_RELEASE: Final = "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?"
+_STATE: Final = """
+    SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq
+    WHERE seq IN (SELECT value FROM json_each(?))
+"""
+
+
+class Watch:
+    """The runs open in this store. `tick` is called by the writer, which holds its lock."""
+
+    def __init__(self, writer: Writer, lease: float, poll: float) -> None:
+        self._writer, self._lease, self._poll = writer, lease, poll
+        self._logs: dict[int, SqliteLog] = {}
+        self._linger = self._next_look = self._next_beat = 0.0
+        self._version = -1
+
+    def add(self, log: SqliteLog) -> None:
+        old = self._logs.get(log.seq)
+        self._logs[log.seq] = log
+        if old is not None:
+            old.stop_soon()  # Taken over within this process.
+        self._writer.wake()
+
+    def remove(self, log: SqliteLog) -> None:
+        if self._logs.get(log.seq) is log:
+            del self._logs[log.seq]
+            # Runs often follow one another: waking the thread for each would cost more.
+            self._linger = time.monotonic() + _LINGER
+
+    def find(self, seq: int) -> SqliteLog | None:
+        return self._logs.get(seq)
+
+    def wanted(self) -> bool:
+        return bool(self._logs) or time.monotonic() < self._linger
+
+    def wait(self) -> float:
+        return max(0.0, self._next_look - time.monotonic())
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + self._poll
+        # A failed beat or look is made up for at the next: the lease is many of them long.
+        with contextlib.suppress(apsw.Error):
+            self._look()
+        if now >= self._next_beat:
+            with contextlib.suppress(apsw.Error):
+                self._beat()
+                self._next_beat = now + min(self._lease / 3, _SHOW)
+
+    def release_all(self) -> None:
+        rows = [(log.node, log.spent, log.seq, log.epoch) for log in list(self._logs.values())]
+        self._logs.clear()
+        if rows:
+            self._in_one(_RELEASE, rows)
+
+    def _beat(self) -> None:
+        due = time.monotonic() - self._lease / 3
+        logs = [log for log in list(self._logs.values()) if log.touched or log.beaten <= due]
+        wall = time.time()
+        rows = [(wall, log.node, log.spent, log.seq, log.epoch) for log in logs]
+        if rows:
+            self._writer.patiently(lambda: self._in_one(_BEAT, rows))
+        for log in logs:
+            log.touched, log.beaten = False, time.monotonic()
+
+    def _in_one(self, statement: str, rows: Sequence[tuple[float | str, ...]]) -> None:
+        connection = self._writer.connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.executemany(statement, rows)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _look(self) -> None:
+        """Only when another process has written can it have stopped a run or taken one over."""
+        connection = self._writer.connection
+        version = fetch(connection, "PRAGMA data_version")[0][0]
+        if version == self._version:
+            return
+        logs = dict(self._logs)
+        if logs:
+            found = fetch(connection, _STATE, (orjson.dumps(list(logs)).decode(),))
+            states = {seq: (status, epoch) for seq, status, epoch in found}
+            for seq, log in logs.items():
+                if states.get(seq) != ("running", log.epoch):
+                    log.stop_soon()
+        self._version = version
