@@ -1,0 +1,269 @@
+"""The closures of the operators, the commonest shapes written out by hand.
+
+To add an operator, give it an entry in SPECIAL.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..errors import ExpressionError
+from ..values import Json
+from . import operators as ops
+from .ast import Expr, Fn, Lit, Ref
+from .budget import OverBudget
+from .getters import ABSENT, Getter
+from .operators import MISSING, at_index, less, same, within
+from .scope import Scope, Test
+
+_ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+# --- logic -----------------------------------------------------------------------------------
+
+
+def _logic(expr: Fn, scope: Scope) -> Test:
+    """`&&` and `||`. As in CEL the order of the operands does not matter: an error on one side
+    is dropped when the other side alone decides."""
+    decides = expr.name == "||"
+    tests = [scope.test(arg) for arg in expr.args]
+    combined = tests[0]
+    for test in tests[1:]:
+        combined = (_either if decides else _both)(combined, test)
+    return combined
+
+
+def _both(left: Test, right: Test) -> Test:
+    def test(frame: Any) -> bool:
+        try:
+            return left(frame) and right(frame)
+        except OverBudget:
+            raise
+        except ExpressionError:
+            if _decides(False, left, right, frame):
+                return False
+            raise
+
+    return test
+
+
+def _either(left: Test, right: Test) -> Test:
+    def test(frame: Any) -> bool:
+        try:
+            return left(frame) or right(frame)
+        except OverBudget:
+            raise
+        except ExpressionError:
+            if _decides(True, left, right, frame):
+                return True
+            raise
+
+    return test
+
+
+def _decides(value: bool, left: Test, right: Test, frame: Any) -> bool:
+    """Whether the right side gives `value` although the left side failed."""
+    try:
+        left(frame)
+    except OverBudget:
+        raise
+    except ExpressionError:
+        try:
+            return right(frame) is value
+        except OverBudget:
+            raise
+        except ExpressionError:
+            return False
+    return False  # the left side is fine, so it was the right one that failed
+
+
+def _not(expr: Fn, scope: Scope) -> Test:
+    test = scope.test(expr.args[0])
+    return lambda frame: not test(frame)
+
+
+def _choice(expr: Fn, scope: Scope) -> Getter:
+    test = scope.test(expr.args[0])
+    yes, no = scope.operand(expr.args[1]), scope.operand(expr.args[2])
+    return lambda frame: yes(frame) if test(frame) else no(frame)
+
+
+# --- comparisons -----------------------------------------------------------------------------
+
+
+def _ordered(expr: Fn, scope: Scope) -> Test:
+    left, right = expr.args
+    name = expr.name
+    if isinstance(left, Lit) and not isinstance(right, Lit):
+        left, right, name = right, left, _MIRRORED[name]
+    if isinstance(right, Lit) and (type(right.value) is int or type(right.value) is float):
+        return _ordered_by_number(name, left, right.value, expr, scope)
+    a, b = scope.operand(left), scope.operand(right)
+    return lambda frame: less(a(frame), b(frame), name, expr)
+
+
+def _ordered_by_number(name: str, left: Expr, limit: float, expr: Fn, scope: Scope) -> Test:
+    compare = _ORDER[name]
+    if isinstance(left, Ref) and not scope.active and not left.elide:
+        base, path = scope.resolve(left)
+        if len(path) == 1 and type(path[0]) is str:
+            key: Any = path[0]
+
+            def one_key(frame: Any) -> bool:
+                value = base(frame)
+                try:
+                    value = value[key]
+                except ABSENT:
+                    return False
+                kind = type(value)
+                if kind is int or kind is float:
+                    return compare(value, limit)  # type: ignore[no-any-return]
+                return less(value, limit, name, expr)
+
+            return one_key
+    get = scope.operand(left)
+
+    def test(frame: Any) -> bool:
+        value = get(frame)
+        kind = type(value)
+        if kind is int or kind is float:
+            return compare(value, limit)  # type: ignore[no-any-return]
+        return less(value, limit, name, expr)
+
+    return test
+
+
+def _equal(expr: Fn, scope: Scope) -> Test:
+    left, right = expr.args
+    if isinstance(left, Lit):
+        left, right = right, left
+    if isinstance(right, Lit) and not isinstance(right.value, list | dict):
+        return _equal_to(right.value, scope.operand(left))
+    a, b, budget = scope.operand(left), scope.operand(right), scope.budget
+    return lambda frame: same(a(frame), b(frame), budget(frame))
+
+
+def _equal_to(wanted: Json, get: Getter) -> Test:
+    """Equality with a constant scalar: Python's `==` but for the booleans, which it takes for 0 and 1."""
+    if wanted is None or type(wanted) is bool:
+        return lambda frame: get(frame) is wanted
+    if type(wanted) is str:
+        return lambda frame: get(frame) == wanted
+
+    def test(frame: Any) -> bool:
+        value = get(frame)
+        return bool(value == wanted) and type(value) is not bool
+
+    return test
+
+
+def _unequal(expr: Fn, scope: Scope) -> Test:
+    test = _equal(expr, scope)
+    return lambda frame: not test(frame)
+
+
+def _within(expr: Fn, scope: Scope) -> Test:
+    item, holder, budget = scope.operand(expr.args[0]), scope.operand(expr.args[1]), scope.budget
+    constant = expr.args[1]
+    if isinstance(constant, Lit) and type(constant.value) is list and all(type(v) is str for v in constant.value):
+        words = frozenset(constant.value)
+
+        def among(frame: Any) -> bool:
+            value = item(frame)
+            return type(value) is str and value in words
+
+        return among
+    if isinstance(constant, Lit):
+        fixed = constant.value
+        return lambda frame: within(item(frame), fixed, expr, budget(frame))
+    return lambda frame: within(item(frame), holder(frame), expr, budget(frame))
+
+
+# --- arithmetic ------------------------------------------------------------------------------
+
+
+def _plus(expr: Fn, scope: Scope) -> Getter:
+    budget = scope.budget
+    first, second, *more = [scope.operand(arg) for arg in expr.args]
+    if more:
+        rest = (second, *more)
+
+        def chain(frame: Any) -> Json:
+            total, room = first(frame), budget(frame)
+            for get in rest:
+                total = ops.add(total, get(frame), expr, room)
+            return total
+
+        return chain
+    return lambda frame: ops.add(first(frame), second(frame), expr, budget(frame))
+
+
+def _times(expr: Fn, scope: Scope) -> Getter:
+    first, *rest = [scope.operand(arg) for arg in expr.args]
+
+    def chain(frame: Any) -> Json:
+        total = first(frame)
+        for get in rest:
+            total = ops.multiply(total, get(frame), expr)
+        return total
+
+    return chain
+
+
+def _arithmetic(run: Callable[[Json, Json, Expr], Json]) -> Callable[[Fn, Scope], Getter]:
+    def build(expr: Fn, scope: Scope) -> Getter:
+        left, right = scope.operand(expr.args[0]), scope.operand(expr.args[1])
+        return lambda frame: run(left(frame), right(frame), expr)
+
+    return build
+
+
+def _negative(expr: Fn, scope: Scope) -> Getter:
+    get = scope.operand(expr.args[0])
+    return lambda frame: ops.negate(get(frame), expr)
+
+
+def _index(expr: Fn, scope: Scope) -> Getter:
+    holder, key = expr.args
+    get = scope.operand(holder)
+    if isinstance(key, Lit) and type(key.value) is str:
+        name = key.value
+
+        def field(frame: Any) -> Json:
+            value = get(frame)
+            return value.get(name, MISSING) if type(value) is dict else MISSING
+
+        return field
+    at = scope.operand(key)
+    return lambda frame: at_index(get(frame), at(frame))
+
+
+SPECIAL: Final[dict[str, Callable[[Fn, Scope], Getter]]] = {
+    "&&": _logic,
+    "||": _logic,
+    "!": _not,
+    "?:": _choice,
+    "==": _equal,
+    "!=": _unequal,
+    "<": _ordered,
+    "<=": _ordered,
+    ">": _ordered,
+    ">=": _ordered,
+    "in": _within,
+    "+": _plus,
+    "-": _arithmetic(ops.subtract),
+    "*": _times,
+    "/": _arithmetic(ops.divide),
+    "%": _arithmetic(ops.remainder),
+    "neg": _negative,
+    "[]": _index,
+}
+"""Every operator, by its name in the tree."""

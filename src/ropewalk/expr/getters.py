@@ -1,0 +1,125 @@
+"""Closures that walk a path down a value: the commonest thing an expression does.
+
+Values are plain JSON (`type` is exact), so a string key fails on all but an object, and a
+position is looked up only where `type(value) is list`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from ..values import Json
+from .ast import Path
+from .operators import MISSING
+
+Getter: TypeAlias = Callable[[Any], Json]
+
+ABSENT: Final = (KeyError, TypeError, IndexError)
+"""What subscripting plain JSON raises where there is no such element."""
+
+
+def getter(base: Getter, path: Path, absent: Json, *, elide: bool = False) -> Getter:
+    """The value at `path` below `base(frame)`, `absent` where there is none. With `elide` a
+    leading `output` is skipped where the value has no such key."""
+    if elide and path[:1] == ("output",):
+        return _eliding(base, path, absent)
+    if not path:
+        return base if absent is MISSING else _whole(base, absent)
+    if len(path) == 1:
+        return _key(base, path[0], absent) if type(path[0]) is str else _position(base, path[0], absent)
+    if all(type(step) is str for step in path):
+        return _two_keys(base, path, absent) if len(path) == 2 else _keys(base, path, absent)
+    return _steps(base, path, absent)
+
+
+def descend(value: Json, path: Path) -> Json:
+    """The value at `path` below `value`, or MISSING."""
+    try:
+        for step in path:
+            if type(step) is str or type(value) is list:
+                value = value[step]
+            else:
+                return MISSING
+    except ABSENT:
+        return MISSING
+    return value
+
+
+def _whole(base: Getter, absent: Json) -> Getter:
+    def get(frame: Any) -> Json:
+        value = base(frame)
+        return absent if value is MISSING else value
+
+    return get
+
+
+def _key(base: Getter, key: Any, absent: Json) -> Getter:
+    def get(frame: Any) -> Json:
+        value = base(frame)
+        try:
+            return value[key]
+        except ABSENT:
+            return absent
+
+    return get
+
+
+def _position(base: Getter, index: Any, absent: Json) -> Getter:
+    def get(frame: Any) -> Json:
+        value = base(frame)
+        if type(value) is list:
+            try:
+                return value[index]
+            except IndexError:
+                return absent
+        return absent
+
+    return get
+
+
+def _two_keys(base: Getter, path: Path, absent: Json) -> Getter:
+    first, second = path
+    if type(first) is not str:
+        return _steps(base, path, absent)
+
+    def get(frame: Any) -> Json:
+        value = base(frame)
+        try:
+            return value[first][second]
+        except ABSENT:
+            return absent
+
+    return get
+
+
+def _keys(base: Getter, path: Path, absent: Json) -> Getter:
+    def get(frame: Any) -> Json:
+        value = base(frame)
+        try:
+            for key in path:
+                value = value[key]
+        except ABSENT:
+            return absent
+        return value
+
+    return get
+
+
+def _steps(base: Getter, path: Path, absent: Json) -> Getter:
+    def get(frame: Any) -> Json:
+        value = descend(base(frame), path)
+        return absent if value is MISSING else value
+
+    return get
+
+
+def _eliding(base: Getter, path: Path, absent: Json) -> Getter:
+    short = path[1:]
+
+    def get(frame: Any) -> Json:
+        value = base(frame)
+        value = descend(value, path if type(value) is dict and "output" in value else short)
+        return absent if value is MISSING else value
+
+    return get

@@ -1,0 +1,248 @@
+"""Documents to trees: which strings are references, which are interpolated, which are text.
+
+A string that begins with `$` is a reference, one that contains `${` is interpolated, `$$` at the
+start and `$${` anywhere are escapes; every other value is itself. Refused: unknown roots and bad
+syntax, each with the path of the string in its document.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+from ..errors import ExpressionError, Problem
+from ..values import MAX_DEPTH, Json, closest
+from .ast import Arr, Expr, Fn, Lit, Obj, Ref, refs
+from .parse import parse, query_tree
+from .paths import ROOTS, is_query, walk
+from .tokens import MAX_TEXT, fault, next_token
+
+Unknown: TypeAlias = Literal["problem", "literal"]
+
+_ROOT: Final = re.compile(r"\$([^\W\d]\w*)?")
+_SEEMS_EXPRESSION: Final = re.compile(r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()")
+_KEPT: Final = Lit(None)
+"""Stands for "nothing inside is a reference": the value itself is the constant."""
+
+
+def lift(
+    value: Json,
+    roots: frozenset[str],
+    *,
+    unknown: Unknown = "problem",
+    path: str = "",
+    problems: list[Problem] | None = None,
+) -> Expr:
+    """The tree of a document with references; what holds none becomes one constant.
+
+    `roots` are the names that may follow `$`. A problem is appended with its path in the document
+    (below `path`) and the column in the string, and null stands in; without a list the first one
+    raises ExpressionError. With `unknown="literal"` a string that is no reference here is itself,
+    and the problem, then marked by the keyword `unresolved`, is only told to the list.
+    """
+    reader = _Reader(roots, unknown, path, problems)
+    found = reader.read(value, None, 0)
+    return Lit(value) if found is _KEPT else found
+
+
+Where: TypeAlias = "tuple[Any, str | int] | None"
+
+
+class _Reader:
+    __slots__ = ("literal", "path", "problems", "roots")
+
+    def __init__(self, roots: frozenset[str], unknown: Unknown, path: str, problems: list[Problem] | None) -> None:
+        self.roots, self.literal, self.path, self.problems = roots, unknown == "literal", path, problems
+
+    def read(self, value: Json, where: Where, depth: int) -> Expr:
+        kind = type(value)
+        if kind is str:
+            return self._string(value, where) if "$" in value else _KEPT
+        if kind is dict or kind is list:
+            if depth > MAX_DEPTH:
+                return self._problem(ExpressionError(f"nested deeper than {MAX_DEPTH}"), where, "")
+            return self._fields(value, where, depth) if kind is dict else self._items(value, where, depth)
+        return _KEPT
+
+    def _fields(self, value: dict[str, Json], where: Where, depth: int) -> Expr:
+        kept = constant = True
+        fields: list[tuple[str, Expr]] = []
+        for key, item in value.items():
+            found = _KEPT if item is None else self.read(item, (where, key), depth + 1)
+            if found is _KEPT:
+                found = Lit(item)
+            else:
+                kept = False
+                constant = constant and type(found) is Lit
+            fields.append((key, found))
+        if kept:
+            return _KEPT
+        if constant:
+            return Lit({key: one.value for key, one in fields if isinstance(one, Lit)})
+        return Obj(tuple(fields))
+
+    def _items(self, value: list[Json], where: Where, depth: int) -> Expr:
+        kept = constant = True
+        items: list[Expr] = []
+        for i, item in enumerate(value):
+            found = _KEPT if item is None else self.read(item, (where, i), depth + 1)
+            if found is _KEPT:
+                found = Lit(item)
+            else:
+                kept = False
+                constant = constant and type(found) is Lit
+            items.append(found)
+        if kept:
+            return _KEPT
+        if constant:
+            return Lit([one.value for one in items if isinstance(one, Lit)])
+        return Arr(tuple(items))
+
+    def _string(self, text: str, where: Where) -> Expr:
+        try:
+            found = read_string(text)
+            if found is None:
+                return _KEPT
+            self._known(found, text)
+        except ExpressionError as error:
+            return self._problem(error, where, text)
+        return found
+
+    def _known(self, found: Expr, text: str) -> None:
+        for ref in (found,) if isinstance(found, Ref) else refs(found):
+            if ref.root not in self.roots:
+                raise _unknown(ref.root, self.roots, text, ref.column - 1)
+
+    def _problem(self, error: ExpressionError, where: Where, text: str) -> Expr:
+        if self.literal and text:
+            if self.problems is not None:
+                message = f'Unresolved reference "{text}" treated as literal'
+                self.problems.append(self._told(message, error, where, "unresolved"))
+            return Lit(text)
+        if self.problems is None:
+            raise error
+        self.problems.append(self._told(error.message, error, where, None))
+        return Lit(None)
+
+    def _told(self, message: str, error: ExpressionError, where: Where, keyword: str | None) -> Problem:
+        return Problem(
+            path=self._path_of(where),
+            message=message,
+            suggestion=error.suggestion,
+            column=error.column,
+            keyword=keyword,
+        )
+
+    def _path_of(self, where: Where) -> str:
+        steps: list[str] = []
+        while where is not None:
+            where, key = where
+            steps.append(f"[{key}]" if type(key) is int else f".{key}")
+        text = self.path + "".join(reversed(steps))
+        return text[1:] if text.startswith(".") else text
+
+
+def _unknown(name: str, roots: frozenset[str], text: str, at: int) -> ExpressionError:
+    near = closest(name, roots)
+    known = ", ".join(f"${root}" for root in sorted(roots))
+    message = f"${name} is not known here" if name in ROOTS else f"unknown reference ${name}"
+    return fault(text, max(at, 0), f"{message}; known: {known}", f"${near}" if near else None)
+
+
+@lru_cache(maxsize=8192)
+def read_string(text: str) -> Expr | None:
+    """What a string of a document stands for; None when it is just text. Raises ExpressionError."""
+    if text.startswith("$") and not text.startswith(("$$", "${")):
+        return _reference(text)
+    if "${" not in text and not text.startswith("$$"):
+        return None
+    return _interpolated(text)
+
+
+def _reference(text: str) -> Expr:
+    found = _ROOT.match(text)
+    name = found[1] if found is not None else None
+    at = found.end() if found is not None else 1
+    if len(text) > MAX_TEXT:
+        raise fault(text, 0, f"the reference has more than {MAX_TEXT:,} characters")
+    if name is None:
+        if at < len(text) and text[at] not in ".[":
+            raise fault(text, 0, "not a reference; for the text itself write $$ at its start", "$" + text)
+        name = "state"
+    elif name not in ROOTS:
+        near = closest(name, ROOTS)
+        raise fault(text, 0, f"unknown reference ${name}", f"${near}{text[at:]}" if near else None)
+    state = name == "state"
+    path, end = walk(text, at, state=state, loose=True)
+    if end == len(text):
+        return Ref(name, path)
+    if is_query(text, end):
+        if not state:
+            raise fault(text, end, "JSONPath works on $state only; elsewhere use ${...} with map, filter and the like")
+        tree, end = query_tree(text, at, end, path, 1)
+        if end == len(text):
+            return tree
+    if _SEEMS_EXPRESSION.match(text, end):
+        raise fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
+    raise fault(text, end, f"unexpected {text[end]!r} in a reference; inside a longer text write ${{{text[:end]}}}")
+
+
+def _interpolated(text: str) -> Expr:
+    parts: list[Expr] = []
+    plain: list[str] = []
+    at = 0
+    if text.startswith("$$"):
+        plain.append("$")
+        at = 2
+    while True:
+        start = text.find("${", at)
+        if start < 0:
+            plain.append(text[at:])
+            break
+        if start > at and text[start - 1] == "$":
+            plain.append(text[at : start - 1] + "${")
+            at = start + 2
+            continue
+        plain.append(text[at:start])
+        end = _expression_end(text, start + 2)
+        inner = _inner(text, start + 2, end)
+        if start == 0 and end + 1 == len(text):
+            return inner
+        if before := "".join(plain):
+            parts.append(Lit(before))
+        plain.clear()
+        parts.append(inner)
+        at = end + 1
+    if after := "".join(plain):
+        parts.append(Lit(after))
+    if all(isinstance(part, Lit) and type(part.value) is str for part in parts):
+        return Lit("".join(part.value for part in parts if isinstance(part, Lit)))
+    return Fn("${}", tuple(parts))
+
+
+def _inner(text: str, start: int, end: int) -> Expr:
+    if not text[start:end].strip():
+        raise fault(text, start, "${} needs an expression; for the text itself write $${}")
+    try:
+        return parse(text[start:end])
+    except ExpressionError as error:
+        # The position inside the whole string, which is what the reader sees.
+        within = start + sum(len(line) + 1 for line in text[start:end].split("\n")[: error.line - 1])
+        raise fault(text, within + error.column - 1, error.message, error.suggestion) from error
+
+
+def _expression_end(text: str, start: int) -> int:
+    """The position of the brace that closes the expression beginning at `start`."""
+    level, at = 0, start
+    while True:
+        token = next_token(text, at, lenient=True)
+        if token.kind == "end" or token.at - start > MAX_TEXT:
+            raise fault(text, start - 2, "${ is not closed; for the text itself write $${")
+        if token.kind == "op" and token.text == "{":
+            level += 1
+        elif token.kind == "op" and token.text == "}":
+            if not level:
+                return token.at
+            level -= 1
+        at = token.at + len(token.text)

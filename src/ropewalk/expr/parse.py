@@ -1,0 +1,389 @@
+"""Expression text to tree: CEL's syntax, JSON's values, a position in every error.
+
+Refused: text past 10,000 characters, nesting past 64, unknown names and functions, wrong numbers
+of arguments, tokens left over. To add syntax, add it here and to `show`, which must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from ..errors import ExpressionError
+from ..values import closest
+from .ast import Arr, Expr, Fn, Lit, Obj, Ref, Var, children
+from .functions import check_constants
+from .macros import MACROS, Form, form
+from .paths import ROOTS, is_query, query_end, walk
+from .show import POWERS
+from .table import FUNCTIONS
+from .tokens import MAX_TEXT, Token, fault, next_token, number_value, string_value
+
+MAX_NESTING: Final = 64
+
+_PLAIN: Final = re.compile(r"\$([^\W\d]\w*)((?:\.[^\W\d]\w*)*)")
+_WORDS: Final = {"and": "&&", "or": "||", "not": "!"}
+_CONSTANTS: Final = {"true": True, "false": False, "null": None}
+_RESERVED: Final = frozenset((*_WORDS, *_CONSTANTS, "in"))
+_CHAINED: Final = frozenset(("&&", "||", "+", "*"))  # associative: one node for a whole chain
+_MESSAGE_END: Final = "the expression ends too early"
+
+
+@lru_cache(maxsize=8192)
+def parse(text: str) -> Expr:
+    """The tree of an expression, roots as written; raises ExpressionError with line and column."""
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None and plain[1] in ROOTS and len(text) <= MAX_TEXT:
+        return Ref(plain[1], tuple(plain[2].split(".")[1:]))
+    if len(text) > MAX_TEXT:
+        raise ExpressionError(
+            f"the expression has {len(text):,} characters, more than {MAX_TEXT:,}", text=text, suggestion=None
+        )
+    parser = _Parser(text)
+    tree = parser.expression()
+    token = parser.token
+    if token.kind != "end":
+        raise _left_over(text, token)
+    if _too_deep(tree):
+        raise ExpressionError(f"the expression nests deeper than {MAX_NESTING}", text=text)
+    return tree
+
+
+def _left_over(text: str, token: Token) -> ExpressionError:
+    if token.text in (")", "]", "}"):
+        return fault(text, token.at, f"{token.text!r} closes nothing")
+    return fault(text, token.at, f"unexpected {token.text!r} after the end of the expression")
+
+
+def _too_deep(tree: Expr) -> bool:
+    level: list[Expr] = [tree]
+    for _ in range(MAX_NESTING + 1):
+        level = [inner for expr in level for inner in children(expr)]
+        if not level:
+            return False
+    return True
+
+
+class _Parser:
+    """A Pratt parser over one text: `token` is the next one not yet used."""
+
+    __slots__ = ("bound", "depth", "text", "token")
+
+    def __init__(self, text: str) -> None:
+        self.text, self.depth = text, 0
+        self.bound: dict[str, str] = {}  # name as written -> the Var it stands for
+        self.token = next_token(text, 0)
+
+    def step(self) -> Token:
+        token = self.token
+        self.token = next_token(self.text, token.at + len(token.text))
+        return token
+
+    def accept(self, text: str) -> bool:
+        if self.token.text == text and self.token.kind == "op":
+            self.step()
+            return True
+        return False
+
+    def expect(self, text: str, where: str) -> None:
+        if not self.accept(text):
+            found = f"not {self.token.text!r}" if self.token.kind != "end" else _MESSAGE_END
+            raise fault(self.text, self.token.at, f"expected {text!r} {where}, {found}")
+
+    def expression(self, power: int = 1) -> Expr:
+        """Everything from here on whose operators bind at least as tightly as `power`."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            raise fault(self.text, self.token.at, f"the expression nests deeper than {MAX_NESTING}")
+        left = self.prefix(power)
+        while True:
+            token = self.token
+            name = self._operator(token)
+            own = POWERS["?:"] if name == "?" else POWERS.get(name, 0)
+            if own < power or own == 0 or name == "!":
+                break
+            self.step()
+            column = token.at + 1
+            if name == "?":
+                chosen = self.expression()
+                self.expect(":", "between the two values of `? :`")
+                left = Fn("?:", (left, chosen, self.expression(POWERS["?:"])), column)
+                continue
+            right = self.expression(own + 1)
+            if name in _CHAINED and isinstance(left, Fn) and left.name == name:
+                left = Fn(name, (*left.args, right), left.column)
+            else:
+                left = Fn(name, (left, right), column)
+        self.depth -= 1
+        return left
+
+    @staticmethod
+    def _operator(token: Token) -> str:
+        if token.kind == "name":
+            return "in" if token.text == "in" else _WORDS.get(token.text, "")
+        return token.text if token.kind == "op" else ""
+
+    def prefix(self, power: int) -> Expr:
+        token = self.token
+        name = self._operator(token)
+        if name == "!":
+            self.step()
+            # Loose as Python's `not` where it stands first, tight as CEL's `!` inside a comparison.
+            inner = self.expression(POWERS["!"] if power <= POWERS["!"] else POWERS["neg"])
+            return Fn("!", (inner,), token.at + 1)
+        if name == "-":
+            self.step()
+            if self.token.kind == "number":
+                return self.postfix(Lit(number_value(self.text, self.step(), -1)))
+            return Fn("neg", (self.expression(POWERS["neg"]),), token.at + 1)
+        return self.postfix(self.primary())
+
+    def primary(self) -> Expr:
+        token = self.step()
+        kind = token.kind
+        if kind == "number":
+            self._no_suffix(token)
+            return Lit(number_value(self.text, token))
+        if kind == "string":
+            return Lit(string_value(self.text, token))
+        if kind == "root":
+            return self._root(token)
+        if kind == "name":
+            return self._name(token)
+        if token.text == "(":
+            inner = self.expression()
+            self.expect(")", "to close the parenthesis")
+            return inner
+        if token.text == "[":
+            items = self._listed("]")
+            if all(isinstance(item, Lit) for item in items):
+                return Lit([item.value for item in items if isinstance(item, Lit)])
+            return Arr(tuple(items))
+        if token.text == "{":
+            return self._object()
+        message = _MESSAGE_END if kind == "end" else f"unexpected {token.text!r}: a value belongs here"
+        raise fault(self.text, token.at, message)
+
+    def _no_suffix(self, number: Token) -> None:
+        after = self.token
+        if after.kind == "name" and after.at == number.at + len(number.text) and after.text not in _RESERVED:
+            raise fault(self.text, after.at, f"unexpected {after.text!r} after a number", number.text)
+
+    def _listed(self, end: str) -> list[Expr]:
+        items: list[Expr] = []
+        while not self.accept(end):
+            items.append(self.expression())
+            if not self.accept(","):
+                self.expect(end, "or ','")
+                break
+        return items
+
+    def _object(self) -> Expr:
+        fields: dict[str, Expr] = {}
+        while not self.accept("}"):
+            key = self.step()
+            if key.kind != "string":
+                hint = f'"{key.text}"' if key.kind == "name" else None
+                raise fault(self.text, key.at, "a key of an object is a string in quotes", hint)
+            name = string_value(self.text, key)
+            if name in fields:
+                raise fault(self.text, key.at, f"the key {name!r} stands twice")
+            self.expect(":", "after the key")
+            fields[name] = self.expression()
+            if not self.accept(","):
+                self.expect("}", "or ','")
+                break
+        if all(isinstance(value, Lit) for value in fields.values()):
+            return Lit({name: value.value for name, value in fields.items() if isinstance(value, Lit)})
+        return Obj(tuple(fields.items()))
+
+    def _root(self, token: Token) -> Expr:
+        name = token.text[1:]
+        if token.text in self.bound:
+            return Var(self.bound[token.text])
+        if not name:
+            if self.text[token.at + 1 : token.at + 2].isdigit():
+                raise fault(self.text, token.at, "`$` needs a name after it", "$input")
+            name = "state"
+        if name not in ROOTS:
+            near = closest(name, ROOTS)
+            raise fault(self.text, token.at, f"unknown reference ${name}", f"${near}" if near else None)
+        tree, end = self._path(name, token.at + len(token.text), token.at + 1)
+        self.token = next_token(self.text, end)
+        return tree
+
+    def _path(self, name: str, at: int, column: int) -> tuple[Expr, int]:
+        state = name == "state"
+        path, end = walk(self.text, at, state=state)
+        if not is_query(self.text, end):
+            return Ref(name, path, column=column), end
+        if not state:
+            raise fault(self.text, end, f"JSONPath works on $state only; on ${name} use map, filter and the like")
+        return query_tree(self.text, at, end, path, column)
+
+    def _name(self, token: Token) -> Expr:
+        name = token.text
+        if name in _CONSTANTS:
+            return Lit(_CONSTANTS[name])
+        if self.token.text == "(" and self.token.kind == "op" and name not in _RESERVED:
+            return self._call(token, None)
+        if name in self.bound:
+            return Var(self.bound[name])
+        if name in ROOTS:
+            return Ref(name, column=token.at + 1)
+        if name in _RESERVED:
+            raise fault(self.text, token.at, f"unexpected {name!r}: a value belongs here")
+        near = closest(name, (*ROOTS, *self.bound, *_CONSTANTS))
+        raise fault(self.text, token.at, f"unknown name {name!r}", near)
+
+    def postfix(self, left: Expr) -> Expr:
+        while True:
+            token = self.token
+            if token.kind == "number" and re.fullmatch(r"\.\d{1,15}", token.text):
+                self.step()
+                left = _select(left, int(token.text[1:]), token.at + 1)
+            elif token.text == "." and token.kind == "op":
+                self.step()
+                key = self.step()
+                if key.kind != "name":
+                    raise fault(self.text, key.at, "a name belongs after '.'")
+                if self.token.text == "(" and self.token.kind == "op":
+                    left = self._call(key, left)
+                else:
+                    left = _select(left, key.text, token.at + 1)
+            elif token.text == "[" and token.kind == "op":
+                self.step()
+                index = self.expression()
+                self.expect("]", "to close the index")
+                left = self._index(left, index, token)
+            else:
+                return left
+
+    def _index(self, left: Expr, index: Expr, token: Token) -> Expr:
+        if not isinstance(index, Lit):
+            return Fn("[]", (left, index), token.at + 1)
+        key = index.value
+        if type(key) is float and key.is_integer():
+            key = int(key)
+        if type(key) is not str and type(key) is not int:
+            raise fault(self.text, token.at + 1, "an index is a position or a key")
+        if type(key) is int and key < 0:
+            raise fault(self.text, token.at + 1, "a position in a list is 0 or more")
+        return _select(left, key, token.at + 1)
+
+    def _call(self, token: Token, target: Expr | None) -> Expr:
+        name = token.text
+        self.expect("(", "after the function's name")
+        known = FUNCTIONS.get(name)
+        macro = MACROS.get(name)
+        if name == "interpolate":
+            return Fn("${}", tuple(self._listed(")")), token.at + 1)
+        if macro is not None:
+            tree = self._macro(token, target)
+            if tree is not None:
+                return tree
+        elif known is None:
+            raise fault(self.text, token.at, f"unknown function {name!r}", closest(name, (*FUNCTIONS, *MACROS)))
+        args = ([target] if target is not None else []) + self._listed(")")
+        if known is None or len(args) < known.least or (known.most is not None and len(args) > known.most):
+            wanted = known.counts if known is not None else f"as in {MACROS[name].example}"
+            raise fault(self.text, token.at, f"{name} takes {wanted}, not {len(args)}")
+        try:
+            check_constants(name, args)
+        except ExpressionError as error:
+            raise fault(self.text, token.at, error.message, error.suggestion) from error
+        return Fn(name, tuple(args), token.at + 1)
+
+    def _macro(self, token: Token, target: Expr | None) -> Expr | None:
+        """The macro called here; None, with nothing read, when it is a call of a plain function."""
+        before = self.token
+        source = target
+        count = self._count_arguments() - (target is None)
+        named = self._name_follows() if target is not None else None
+        shape = form(token.text, count, named)
+        if shape is None:
+            return None
+        if source is None:
+            source = self.expression()
+            self.expect(",", f"after the list of {token.text}")
+            shape = form(token.text, count, self._name_follows()) or shape
+        names = [self._binding(token.text) for _ in range(shape.names)]
+        if len(set(names)) < len(names):
+            raise fault(self.text, before.at, f"{token.text} binds one name twice")
+        return self._bodies(token, source, shape, names)
+
+    def _name_follows(self) -> bool:
+        token = self.token
+        return token.kind == "name" and next_token(self.text, token.at + len(token.text)).text == ","
+
+    def _bodies(self, token: Token, source: Expr, shape: Form, names: list[str]) -> Expr:
+        outer = self.bound
+        written = names or list(shape.implicit)
+        self.bound = {**outer, **{name: name for name in written}}
+        if not names:
+            self.bound.update({name[1:]: name for name in written})
+        bodies = [self._separated(i > 0) for i in range(shape.bodies)]
+        self.bound = outer
+        extra = [self._separated(True) for _ in range(shape.extra)]
+        self.accept(",")
+        self.expect(")", f"to close {token.text}(")
+        return shape.build(source, tuple(written), tuple(bodies), tuple(extra), token.at + 1)
+
+    def _separated(self, comma: bool) -> Expr:
+        if comma:
+            self.expect(",", "between two arguments")
+        return self.expression()
+
+    def _binding(self, macro: str) -> str:
+        name = self.step()
+        if name.kind != "name" or name.text in _RESERVED:
+            raise fault(self.text, name.at, f"{macro} needs a plain name here, as in {MACROS[macro].example}")
+        self.expect(",", f"after the name that {macro} binds")
+        return name.text
+
+    def _count_arguments(self) -> int:
+        """How many arguments stand between here and the closing parenthesis."""
+        at, level, count, empty = self.token.at, 0, 1, True
+        while True:
+            token = next_token(self.text, at, lenient=True)
+            if token.kind == "end":
+                raise fault(self.text, len(self.text), f"expected ')', {_MESSAGE_END}")
+            if token.kind == "op":
+                if token.text in "([{":
+                    level += 1
+                elif token.text in ")]}":
+                    if not level:
+                        return 0 if empty else count
+                    level -= 1
+                elif token.text == "," and not level:
+                    following = next_token(self.text, token.at + 1, lenient=True)
+                    count += following.text != ")"
+            empty = False
+            at = token.at + len(token.text)
+
+
+def query_tree(text: str, at: int, end: int, path: tuple[str | int, ...], column: int) -> tuple[Expr, int]:
+    """The query that begins with the constant `path` from `at` to `end`, as a call of `query`.
+
+    The constant steps stay in the reference, so that it reads no more state than it must, unless
+    a filter speaks of the root.
+    """
+    stop = query_end(text, end)
+    rest = text[end:stop]
+    whole = "$" in re.sub(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", "", rest)
+    query = "$" + (text[at:stop] if whole else rest)
+    ref = Ref("state", () if whole else path, column=column)
+    try:
+        check_constants("query", [ref, Lit(query)])
+    except ExpressionError as error:
+        raise fault(text, end, error.message) from error
+    return Fn("query", (ref, Lit(query)), column), stop
+
+
+def _select(left: Expr, key: str | int, column: int) -> Expr:
+    if isinstance(left, Ref):
+        return Ref(left.root, (*left.path, key), left.elide, left.column)
+    if isinstance(left, Var):
+        return Var(left.name, (*left.path, key))
+    return Fn("[]", (left, Lit(key)), column)

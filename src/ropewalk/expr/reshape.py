@@ -1,0 +1,202 @@
+"""Functions that reshape objects: pick, omit, rename, merge and the like, and the registry of
+`@transform` functions for CUSTOM.
+
+Refused: a transform that is not JSON in, JSON out; it must be pure, since a resumed run computes
+it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, overload
+
+from ..errors import ExpressionError, InvalidValue
+from ..values import Json, check_json, closest
+from .ast import Path
+from .budget import Budget, grow
+from .paths import walk
+from .table import MANY, function, listed, wants
+
+Pure = TypeVar("Pure", bound=Callable[[Any], Any])
+
+TRANSFORMS: Final[dict[str, Callable[[Json], Json]]] = {}
+"""Every registered CUSTOM function by name."""
+
+
+@overload
+def transform(run: Pure, /) -> Pure: ...
+@overload
+def transform(name: str, /) -> Callable[[Pure], Pure]: ...
+def transform(name: Any, /) -> Any:
+    """Register a pure function of one JSON value for CUSTOM transforms, under its own name
+    (`@transform`) or another (`@transform("name")`)."""
+    if callable(name):
+        TRANSFORMS[name.__name__] = name
+        return name
+
+    def register(run: Pure) -> Pure:
+        TRANSFORMS[name] = run
+        return run
+
+    return register
+
+
+@function("custom", 2)
+def _custom(name: Json, value: Json) -> Json:
+    run = TRANSFORMS.get(name) if type(name) is str else None
+    if run is None:
+        near = closest(name, TRANSFORMS) if type(name) is str else None
+        raise ExpressionError(f"no transform {name!r} is registered", suggestion=near)
+    try:
+        return check_json(run(value), f"result of {name}")
+    except ExpressionError:
+        raise
+    except InvalidValue as error:
+        raise ExpressionError(f"transform {name} failed: {error}") from error
+    except Exception as error:
+        raise ExpressionError(f"transform {name} failed: {type(error).__name__}: {error}") from error
+
+
+def _each_object(name: str, value: Json, run: Callable[[dict[str, Json]], Json]) -> Json:
+    """`run` on an object, or on each object of a list; null stays null."""
+    if type(value) is dict:
+        return run(value)
+    if type(value) is list:
+        return [run(item) if type(item) is dict else item for item in value]
+    if value is None:
+        return None
+    raise wants(name, "an object or a list of objects", value)
+
+
+def field_path(name: str, text: Json) -> Path:
+    """The path that a field such as `a.b` or `["any key"].c` names."""
+    if type(text) is not str or not text:
+        raise wants(name, "field names", text)
+    if re.fullmatch(r"[\w-]+", text):
+        return (text,)
+    dotted = text if text.startswith("[") else f".{text}"
+    path, end = walk(dotted, 0, state=False, loose=True)
+    if end < len(dotted) or not all(type(step) is str for step in path):
+        return (text,)
+    return path
+
+
+@function("pick", 2)
+def _pick(value: Json, fields: Json) -> Json:
+    paths = [field_path("pick", field) for field in listed("pick", fields)]
+
+    def run(item: dict[str, Json]) -> Json:
+        out: dict[str, Json] = {}
+        for path in paths:
+            _copy_path(item, out, path)
+        return out
+
+    return _each_object("pick", value, run)
+
+
+def _copy_path(source: dict[str, Json], out: dict[str, Json], path: Path) -> None:
+    found: Json = source
+    for step in path:
+        if type(found) is not dict or step not in found:
+            return
+        found = found[step]
+    for step in path[:-1]:
+        inner = out.get(str(step))
+        if type(inner) is not dict:
+            inner = {}
+        else:
+            inner = dict(inner)  # it may be the source's own object, picked whole before
+        out[str(step)] = inner
+        out = inner
+    out[str(path[-1])] = found
+
+
+@function("omit", 2)
+def _omit(value: Json, fields: Json) -> Json:
+    paths = [field_path("omit", field) for field in listed("omit", fields)]
+
+    def run(item: dict[str, Json]) -> Json:
+        for path in paths:
+            item = _without(item, path)
+        return item
+
+    return _each_object("omit", value, run)
+
+
+def _without(item: dict[str, Json], path: Path) -> dict[str, Json]:
+    first, *rest = path
+    key = str(first)
+    if key not in item:
+        return item
+    if not rest:
+        return {name: value for name, value in item.items() if name != key}
+    inner = item[key]
+    return {**item, key: _without(inner, tuple(rest))} if type(inner) is dict else item
+
+
+@function("rename", 2)
+def _rename(value: Json, names: Json) -> Json:
+    if type(names) is not dict or not all(type(name) is str for name in names.values()):
+        raise ExpressionError("rename needs an object of old and new names")
+    return _each_object("rename", value, lambda item: _renamed(item, names))
+
+
+def _renamed(item: dict[str, Json], names: dict[str, str]) -> dict[str, Json]:
+    taken = {new for old, new in names.items() if old in item}
+    return {names.get(key, key): value for key, value in item.items() if key in names or key not in taken}
+
+
+@function("merge", 1, MANY, returns="object", budget=True)
+def _merge(budget: Budget | None, *values: Json) -> Json:
+    """Shallow: of two equal keys the later one wins; null adds nothing."""
+    out: dict[str, Json] = {}
+    for value in values:
+        if type(value) is dict:
+            grow(budget, 16 * len(value))
+            out.update(value)
+        elif value is not None:
+            raise wants("merge", "objects", value)
+    return out
+
+
+@function("deep_merge", 1, MANY, returns="object", budget=True)
+def _deep_merge(budget: Budget | None, *values: Json) -> Json:
+    """Objects are merged at every depth; anything else is replaced by the later value."""
+    out: Json = {}
+    for value in values:
+        if type(value) is not dict and value is not None:
+            raise wants("deep_merge", "objects", value)
+        out = _deeper(out, value or {}, budget)
+    return out
+
+
+def _deeper(a: dict[str, Json], b: dict[str, Json], budget: Budget | None) -> dict[str, Json]:
+    grow(budget, 16 * (len(a) + len(b)))
+    out = dict(a)
+    for key, value in b.items():
+        known = out.get(key)
+        out[key] = _deeper(known, value, budget) if type(known) is dict and type(value) is dict else value
+    return out
+
+
+@function("concat", 1, MANY, returns="array", budget=True)
+def _concat(budget: Budget | None, *values: Json) -> list[Json]:
+    """Lists one after the other; another value is one element, null adds nothing."""
+    out: list[Json] = []
+    for value in values:
+        if type(value) is list:
+            grow(budget, 8 * len(value))
+            out += value
+        elif value is not None:
+            out.append(value)
+    return out
+
+
+@function("zip", 1, MANY, returns="array", budget=True)
+def _zip(budget: Budget | None, *values: Json) -> list[Json]:
+    """Rows of the elements at the same place, as long as the longest list; null fills up."""
+    columns = [listed("zip", value) for value in values]
+    longest = max(map(len, columns))
+    grow(budget, longest * (56 + 8 * len(columns)))
+    return [[column[i] if i < len(column) else None for column in columns] for i in range(longest)]

@@ -1,0 +1,138 @@
+"""Text to tokens, with positions; string escapes.
+
+Refused: text past 10,000 characters, characters the language has no use for, NUL and lone
+surrogates from escapes, integers past 64 bits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final, NamedTuple
+
+from ..errors import ExpressionError
+from ..values import Json
+
+MAX_TEXT: Final = 10_000
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>   (?: \s+ | //[^\n]* )+ )
+  | (?P<string>  [rR]? (?: \"\"\" (?: [^\\\"] | \\. | \"(?!\"\") )* \"\"\"
+                         | ''' (?: [^\\'] | \\. | '(?!'') )* '''
+                         | \" (?: [^\\\"\n] | \\. )* \"
+                         | ' (?: [^\\'\n] | \\. )* ' ) )
+  | (?P<number>  0[xX][0-9a-fA-F]+ | (?: [0-9]+ \.[0-9]+ | [0-9]+ | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
+  | (?P<root>    \$ (?: [^\W\d]\w* )? )
+  | (?P<name>    [^\W\d]\w* )
+  | (?P<op>      && | \|\| | [=!<>]= | [-+*/%<>!?:.,()\[\]{}] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SIMPLE: Final = {
+    "n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?", "/": "/",
+}  # fmt: skip
+_ESCAPE: Final = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+_HINTS: Final = {"=": "==", "&": "&&", "|": "||", "^": None, "@": None, "`": '"', "“": '"', "”": '"'}
+
+
+class Token(NamedTuple):
+    """`kind` is string, number, root, name, op or end; `at` the 0-based position in the text."""
+
+    kind: str
+    text: str
+    at: int
+
+
+def fault(text: str, at: int, message: str, suggestion: str | None = None) -> ExpressionError:
+    """An error at a position of the text, with line and column counted from 1."""
+    line = text.count("\n", 0, at) + 1
+    column = at - (text.rfind("\n", 0, at) + 1) + 1
+    return ExpressionError(message, text=text, line=line, column=column, suggestion=suggestion)
+
+
+def next_token(text: str, at: int, *, lenient: bool = False) -> Token:
+    """The token at or after `at`, white space and comments skipped. `lenient` passes characters
+    that only JSONPath has as a token of kind `other`."""
+    while True:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            if at >= len(text):
+                return Token("end", "", len(text))
+            if lenient and text[at] not in "\"'":
+                return Token("other", text[at], at)
+            raise _strange(text, at)
+        kind = found.lastgroup or ""
+        if kind != "space":
+            return Token(kind, found.group(), at)
+        at = found.end()
+
+
+def _strange(text: str, at: int) -> ExpressionError:
+    char = text[at]
+    if char in "\"'":
+        return fault(text, at, "the string is not closed on its line")
+    return fault(text, at, f"unexpected {char!r}", _HINTS.get(char))
+
+
+def number_value(text: str, token: Token, sign: int = 1) -> Json:
+    """The number a token stands for, `sign` applied before the 64-bit check."""
+    raw = token.text
+    if raw[:2] in ("0x", "0X"):
+        value: int | float = int(raw, 16) if len(raw) <= 18 else 2**64
+    elif raw.isdigit():
+        value = int(raw) if len(raw) <= 20 else 2**64
+    else:
+        value = float(raw)
+        if not math.isfinite(value):
+            raise fault(text, token.at, "the number is too large")
+        return sign * value
+    value *= sign
+    if not -(2**63) <= value < 2**63:
+        raise fault(text, token.at, "integer past 64 bits")
+    return value
+
+
+def string_value(text: str, token: Token) -> str:
+    """The string a token stands for, escapes replaced."""
+    raw = token.text
+    plain = raw[0] in "rR"
+    body = raw[1:] if plain else raw
+    quotes = 3 if body[:3] in ('"""', "'''") and len(body) >= 6 else 1
+    inner = body[quotes:-quotes]
+    start = token.at + plain + quotes
+    if not plain and "\\" in inner:
+        inner = _unescape(text, inner, start)
+    if "\0" in inner:
+        raise fault(text, token.at, "a string cannot hold a NUL character")
+    if not inner.isascii():
+        try:
+            inner.encode("utf-8")
+        except UnicodeEncodeError:
+            raise fault(text, token.at, "a string cannot hold half of a surrogate pair") from None
+    return inner
+
+
+def _unescape(text: str, inner: str, start: int) -> str:
+    def one(found: re.Match[str]) -> str:
+        short = found.group(5)
+        if short is not None:
+            if short not in _SIMPLE:
+                raise fault(text, start + found.start(), f"unknown escape \\{short}", "\\\\" + short)
+            return _SIMPLE[short]
+        octal = found.group(4)
+        point = int(octal, 8) if octal else int(found.group(1) or found.group(2) or found.group(3), 16)
+        if point > 0x10FFFF:
+            raise fault(text, start + found.start(), "the escape is past the last code point, 10FFFF")
+        return chr(point)
+
+    out = _ESCAPE.sub(one, inner)
+    # JSON writes characters past FFFF as two escapes; join the halves.
+    return re.sub(
+        "[\ud800-\udbff][\udc00-\udfff]",
+        lambda m: m.group().encode("utf-16", "surrogatepass").decode("utf-16"),
+        out,
+    )
