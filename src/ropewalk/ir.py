@@ -124,7 +124,7 @@ class Graph:
         if self.ordered:
             return {id: frozenset(ids[i - 1 : i]) for i, id in enumerate(ids)}
         own = set(ids)
-        return {node.id: (node.after | siblings_read(node)) & own - {node.id} for node in self.nodes}
+        return {node.id: ((node.after | siblings_read(node)) & own) - {node.id} for node in self.nodes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

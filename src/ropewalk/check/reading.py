@@ -1,0 +1,286 @@
+"""What an expression may read at the point where it stands, and what is known of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..expr import functions as _filled  # noqa: F401  (importing it fills the table)
+from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
+from ..expr.table import FUNCTIONS
+from ..ir import Flow, Node
+from ..values import closest
+from . import types
+from .report import At, Owners, Report, listing
+from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, STRING, Sub
+from .structure import Layout
+from .types import Nothing, Type, either, element, items_of, kinds_of, say
+
+ROOTS: Final = ("input", "out", "status", "state", "item", "index", "round", "prev", "error", "secret")
+MAX_DEPTH: Final = 100
+_ANY_NUMBER: Final = INTEGER | NUMBER
+_TYPES: Final = {
+    "boolean": BOOLEAN, "integer": INTEGER, "number": _ANY_NUMBER, "string": STRING, "array": ARRAY, "object": 64,
+    "null": NULL,
+}  # fmt: skip
+_OPERATORS: Final = {
+    **dict.fromkeys(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "in"), BOOLEAN),
+    **dict.fromkeys(("-", "*", "/", "%", "neg"), _ANY_NUMBER),
+    "+": _ANY_NUMBER | STRING | ARRAY,
+    "${}": STRING,
+}  # fmt: skip
+_ARITHMETIC: Final = frozenset(("-", "*", "/", "%", "neg"))
+_ASKS: Final = frozenset(("has", "exists", "coalesce"))
+"""Functions for values that may be missing: what they ask for is no mistake, here or later in the node."""
+_FAILURE: Final[dict[str, Type]] = {"node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING}
+_EACH: Final = {"all": BOOLEAN, "exists": BOOLEAN, "exists_one": BOOLEAN, "any": BOOLEAN, "flat_map": ARRAY}
+
+
+class Reading:
+    """A point in the flow. `done` are the nodes whose outputs can be read there, with their types."""
+
+    def __init__(self, flow: Flow, layout: Layout, report: Report) -> None:
+        self.flow, self.layout, self.report = flow, layout, report
+        self.input: Type = Sub(flow.input_schema, flow.input_schema) if type(flow.input_schema) is dict else None
+        self.channels: dict[str, Type] = {
+            name: Sub(channel.schema, channel.schema) if type(channel.schema) is dict else None
+            for name, channel in flow.state.items()
+        }
+        self.node: Node | None = None
+        self.owners: Owners = None
+        self.field = ""
+        self.done: dict[str, Type] = {}
+        self.doubtful: frozenset[str] = frozenset()  # nodes in a cycle: already reported
+        self.prev: Type = None
+        self.ordered = self.mapped = self.looped = self.failing = False
+        self.item: Type = None
+        self.names: dict[str, Type] = {}
+        self.asked: tuple[tuple[str, Path], ...] = ()
+        self.depth = 0
+        self._roots: dict[str, Callable[[Ref, At], tuple[Type, Path] | None]] = {
+            "out": self._out, "prev": self._prev, "input": self._input, "state": self._state, "item": self._item,
+            "index": self._index, "round": self._round, "status": self._status, "error": self._error,
+            "secret": self._secret,
+        }  # fmt: skip
+
+    def tell(
+        self, message: str, at: At, *, suggestion: str | None = None, column: int | None = None, warning: bool = False
+    ) -> None:
+        """Report at the present node and field."""
+        self.report.add(message, node=self.node, owners=self.owners, field=self.field, at=at, suggestion=suggestion,
+                        column=column, warning=warning)  # fmt: skip
+
+    def look(self, expr: Expr, at: At = None) -> Type:
+        """The type of an expression, after reporting what it reads and must not."""
+        kind = type(expr)
+        if kind is Lit:
+            return expr
+        if isinstance(expr, Ref):
+            read = self._roots.get(expr.root)
+            if read is None:
+                near = closest(expr.root, ROOTS)
+                self.tell(f"unknown reference {expr.root!r}", at, suggestion=near, column=expr.column)
+                return None
+            found = read(expr, at)
+            if found is None:
+                return None
+            known, path = found
+            return known if known is None or not path else self._descend(known, path, expr, at)
+        self.depth += 1
+        try:
+            if self.depth > MAX_DEPTH:
+                self.tell(f"expression nested deeper than {MAX_DEPTH}", None)
+                return None
+            if isinstance(expr, Obj):
+                return {key: self.look(inner, (at, key)) for key, inner in expr.fields}
+            if isinstance(expr, Arr):
+                return [self.look(inner, (at, i)) for i, inner in enumerate(expr.items)]
+            if isinstance(expr, Fn):
+                return self._fn(expr, at)
+            if isinstance(expr, Each):
+                return self._each(expr, at)
+        finally:
+            self.depth -= 1
+        assert isinstance(expr, Var)
+        if expr.name not in self.names:
+            self.tell(f"unknown name {expr.name!r}", at, suggestion=closest(expr.name, self.names))
+            return None
+        return self._walk(self.names[expr.name], expr.path, expr.name, at, None)
+
+    # --- roots: (type, path left), or None when reading it was reported or says nothing ---------
+
+    def _out(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        path = ref.path
+        if not path:
+            self.tell("the name of a node is missing", at, column=ref.column)
+            return None
+        name = path[0]
+        if name in self.done:
+            known = self.done[name]
+            return None if known is None else (known, path[1:])
+        if name not in self.doubtful:
+            self._unreachable(str(name), ref, at)
+        return None
+
+    def _status(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        self._out(ref, at)
+        return STRING, ()
+
+    def _prev(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        if not self.ordered:
+            self.tell("'prev' is the step before, and nothing here is in a fixed order", at, column=ref.column)
+            return None
+        return self.prev, ref.path
+
+    def _input(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        return self.input, ref.path
+
+    def _state(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        if not ref.path:
+            return None
+        name = ref.path[0]
+        if name not in self.channels:
+            near = closest(str(name), self.channels)
+            has = f"; there are: {listing(self.channels)}" if self.channels else "; the flow declares no state"
+            self.tell(f"reads undeclared state field {name!r}{has}", at, suggestion=near, column=ref.column)
+            return None
+        return self.channels[str(name)], ref.path[1:]
+
+    def _item(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        return (self.item, ref.path) if self._inside(ref, at, self.mapped, "a map or for_each body") else None
+
+    def _index(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        return (INTEGER, ref.path) if self._inside(ref, at, self.mapped, "a map or for_each body") else None
+
+    def _round(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        return (INTEGER, ref.path) if self._inside(ref, at, self.looped, "a loop body") else None
+
+    def _error(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        return (_FAILURE, ref.path) if self._inside(ref, at, self.failing, "a fallback") else None
+
+    def _secret(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
+        if not ref.path:
+            self.tell("the name of the secret is missing", at, column=ref.column)
+        return None
+
+    def _inside(self, ref: Ref, at: At, there: bool, where: str) -> bool:
+        if not there:
+            self.tell(f"{ref.root!r} exists only inside {where}", at, column=ref.column)
+        return there
+
+    def _unreachable(self, name: str, ref: Ref, at: At) -> None:
+        """Say why a node cannot be read here, and what can."""
+        visible = [id for id in self.done if not self.layout.nodes[id].meta.hidden]
+        finished = f"finished before it: {listing(reversed(visible))}" if visible else "nothing is finished before it"
+        around = _ids(self.owners)
+        suggestion = None
+        if name not in self.layout.nodes:
+            message = f"reads {name!r}, which is no node of this flow; {finished}"
+            suggestion = closest(name, self.done)
+        elif self.node is not None and name == self.node.id:
+            message = f"reads its own output, which is not there yet; {finished}"
+        elif name in around:
+            message = f"reads {name!r}, which is still running: this is inside it; {finished}"
+        else:
+            holders = [id for id in reversed(_ids(self.layout.owners_of(name))) if id not in around]
+            if holders:
+                message = f"reads {name!r}, which is inside {holders[0]!r} and not visible from here; {finished}"
+                suggestion = holders[0] if holders[0] in self.done else None
+            else:
+                message = f"reads {name!r}, which is not finished before this point; {finished}"
+        self.tell(message, at, suggestion=suggestion, column=ref.column)
+
+    # --- paths ----------------------------------------------------------------------------------
+
+    def _descend(self, known: Type, path: Path, ref: Ref, at: At) -> Type:
+        if ref.elide and path[0] == "output" and type(element(known, "output")) is Nothing:
+            path = path[1:]
+        if self.asked and any(ref.root == root and ref.path[: len(p)] == p for root, p in self.asked):
+            return None
+        name = f"{ref.root}.{ref.path[0]}" if ref.root in ("out", "state") else ref.root
+        return self._walk(known, path, name, at, ref.column)
+
+    def _walk(self, known: Type, path: Path, name: str, at: At, column: int | None) -> Type:
+        for i, key in enumerate(path):
+            if known is None:
+                return None
+            found = element(known, key)
+            if type(found) is Nothing:
+                self._absent(found, path, i, name, at, column)
+                return None
+            known = found
+        return known
+
+    def _absent(self, miss: Nothing, path: Path, i: int, name: str, at: At, column: int | None) -> None:
+        way = name.removeprefix("out.") + "".join(f"[{k}]" if type(k) is int else f".{k}" for k in path[:i])
+        what = f"the output of {way!r}" if name.startswith("out.") else f"{way!r}"
+        if miss.kinds:
+            sort = "list" if type(path[i]) is int else "object"
+            self.tell(f"{what} is {say(miss.kinds)}, no {sort}: it has no {path[i]!r}", at, column=column)
+            return
+        has = f"; it has: {listing(miss.known)}" if miss.known else ""
+        near = closest(str(path[i]), miss.known)
+        self.tell(f"{what} has no {path[i]!r}{has}", at, suggestion=near, column=column)
+
+    # --- functions ------------------------------------------------------------------------------
+
+    def _fn(self, expr: Fn, at: At) -> Type:
+        name = expr.name
+        if name in _ASKS:
+            self.asked += tuple((arg.root, arg.path) for arg in expr.args if isinstance(arg, Ref))
+        got = [self.look(arg, at) for arg in expr.args]
+        bits = _OPERATORS.get(name)
+        if bits is not None:
+            if name in _ARITHMETIC:
+                self._needs_numbers(expr, got, at)
+            return bits
+        if name == "?:" and len(got) == 3:
+            return either(*got[1:])
+        if name == "coalesce":
+            return either(*got)
+        if name == "[]" and len(got) == 2:
+            key = got[1].value if type(got[1]) is Lit else None
+            if type(key) is not str and type(key) is not int:
+                return None
+            found = element(got[0], key)
+            return None if type(found) is Nothing else found
+        known = FUNCTIONS.get(name)
+        return _TYPES.get(known.returns) if known is not None and known.returns is not None else None
+
+    def _needs_numbers(self, expr: Fn, got: list[Type], at: At) -> None:
+        word = "-" if expr.name == "neg" else expr.name
+        for arg, known in zip(expr.args, got, strict=True):
+            bits = kinds_of(known)
+            if bits != NULL and not bits & _ANY_NUMBER and bits != ALL:
+                self.tell(f"{word!r} needs numbers; this is {say(bits)}", at,
+                          column=getattr(arg, "column", expr.column))  # fmt: skip
+
+    def _each(self, expr: Each, at: At) -> Type:
+        source = self.look(expr.source, at)
+        for inner in expr.extra:
+            self.look(inner, at)
+        before = self.names
+        item = items_of(source) if not kinds_of(source) & ~(ARRAY | NULL) else None
+        # Whichever comes first is the element, except that a reduction may name its accumulator anywhere.
+        first = None if expr.kind == "reduce" else item
+        bound: dict[str, Any] = dict.fromkeys(expr.names)
+        if expr.names:
+            bound[expr.names[0]] = first
+        self.names = {**before, **bound}
+        try:
+            body = self.look(expr.body, at)
+        finally:
+            self.names = before
+        if expr.kind == "map":
+            return types.Each(body)
+        if expr.kind in ("filter", "sort"):
+            return source if not kinds_of(source) & ~(ARRAY | NULL) else None
+        return _EACH.get(expr.kind)
+
+
+def _ids(owners: Owners) -> list[str]:
+    found = []
+    while owners is not None:
+        owners, owner = owners
+        found.append(owner.id)
+    return found

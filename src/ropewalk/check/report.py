@@ -1,0 +1,118 @@
+"""What is wrong, told in the user's words: the path of a problem in the document it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..errors import Problem
+from ..ir import Node
+
+At: TypeAlias = tuple["At | None", str | int] | None
+"""The way into an expression, innermost last and built only outwards: (way to the parent, key)."""
+
+Owners: TypeAlias = tuple["Owners | None", Node] | None
+"""The nodes whose regions enclose this point, innermost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What the check found: `problems` forbid a run, `warnings` do not. Both in document order."""
+
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Report:
+    """Collects problems and warnings, each with the id of its node for the order at the end."""
+
+    def __init__(self) -> None:
+        self.problems: list[tuple[str, Problem]] = []
+        self.warnings: list[tuple[str, Problem]] = []
+
+    def add(
+        self,
+        message: str,
+        *,
+        node: Node | None = None,
+        owners: Owners = None,
+        field: str = "",
+        at: At = None,
+        suggestion: str | None = None,
+        column: int | None = None,
+        warning: bool = False,
+    ) -> None:
+        """One problem at a field of a node (of the flow itself without one), and a way into it."""
+        problem = Problem(path=path_of(node, owners, field, at), message=message, suggestion=suggestion, column=column)
+        (self.warnings if warning else self.problems).append((node.id if node is not None else "", problem))
+
+    def checked(self, order: Iterable[str]) -> Checked:
+        """Everything found, in the order of the node ids given; what belongs to the flow comes last."""
+        if not self.problems and not self.warnings:
+            return Checked()
+        place: dict[str, int] = {}
+        for id in order:
+            place.setdefault(id, len(place))
+        last = len(place)
+
+        def sort(found: list[tuple[str, Problem]]) -> tuple[Problem, ...]:
+            found.sort(key=lambda entry: place.get(entry[0], last))
+            return tuple(dict.fromkeys(problem for _, problem in found))
+
+        return Checked(problems=sort(self.problems), warnings=sort(self.warnings))
+
+
+def path_of(node: Node | None, owners: Owners, field: str, at: At) -> str:
+    """`nodes[2].params.q`: the node's own place in its document, the document's name of the field,
+    the way inside the expression. Nodes without a place are named by their ids: `each/fetch.args.q`."""
+    if node is None:
+        base, name = "", field
+    else:
+        base = node.meta.source or id_path(node, owners)
+        name = label_of(node, field)
+    inside = ""
+    while at is not None:
+        outer, key = at
+        inside = (f"[{key}]" if isinstance(key, int) else f".{key}" if key.isidentifier() else f"[{key!r}]") + inside
+        at = outer
+    if base and name and not name.startswith("["):
+        return f"{base}.{name}{inside}"
+    return f"{base}{name}{inside}" if base or name else inside.removeprefix(".")
+
+
+def id_path(node: Node, owners: Owners) -> str:
+    """The ids from the outermost enclosing node to this one, with slashes."""
+    ids = [node.id]
+    while owners is not None:
+        owners, owner = owners
+        ids.append(owner.id)
+    return "/".join(reversed(ids))
+
+
+def label_of(node: Node, field: str) -> str:
+    """What the document calls a field: the longest part of its name that has a label, then the rest."""
+    labels = node.meta.labels
+    if not labels:
+        return field
+    end = len(field)
+    while end > 0:
+        label = labels.get(field[:end])
+        if label is None:
+            label = labels.get(f"op.{field[:end]}")
+        if label is not None:
+            rest = field[end:]
+            return label + rest if label else rest.removeprefix(".")
+        end = max(field.rfind(".", 0, end), field.rfind("[", 0, end))
+    return field
+
+
+def listing(names: Iterable[str], most: int = 8) -> str:
+    """Names for a message, cut when there are many."""
+    found = list(names)
+    shown = ", ".join(found[:most])
+    return f"{shown} and {len(found) - most:,} more" if len(found) > most else shown

@@ -1,0 +1,315 @@
+"""One pass over a flow, region by region, in an order in which it could run.
+
+A region adds its nodes to what can be read, one by one as they would finish, and takes them away
+at its end; so what is readable is right at every point without a set of ancestors per node.
+
+To teach the check about a new op that binds something in its body, or whose value is known, add a
+rule to `Walk.rules`; an op without one is walked by its fields and its value may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from ..expr.ast import Expr, Lit, Obj
+from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
+from ..state import REDUCERS
+from ..values import Json, closest
+from .arguments import Fitting
+from .policies import check_limit, check_policy, check_timeout
+from .reading import Reading
+from .report import Report, listing
+from .schemas import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, Sub
+from .structure import Layout, check_after, sort
+from .types import Each, Type, either, items_of, kinds_of, say
+from .writers import Steps, Writers
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCard:
+    """What the check needs of a tool: its JSON Schemas; None for one that declares none."""
+
+    input_schema: Json = None
+    output_schema: Json = None
+
+
+Tools: TypeAlias = Callable[[str], ToolCard | None]
+"""Finds the card of a tool. A `.names()` on it, if there is one, is asked for "did you mean"."""
+
+_NUMBER_OR_NULL = INTEGER | NUMBER | NULL
+_after = attrgetter("after")
+
+
+class Walk:
+    """The pass itself: `run` once, then read the report."""
+
+    def __init__(
+        self, flow: Flow, layout: Layout, report: Report, tools: Tools | None, unknown_tools: str = "warning"
+    ) -> None:
+        self.flow, self.report, self.tools = flow, report, tools
+        self.unknown_is_warning = unknown_tools != "problem"
+        self.read = Reading(flow, layout, report)
+        self.fitting = Fitting(self.read.tell)
+        self.writers = Writers(report)
+        self.cards: dict[str, tuple[Sub | None, Type] | None] = {}
+        self._taken: dict[str, Sub | None] = {}
+        self.steps: Steps = ()
+        self.graph = flow.body
+        self.rules: Mapping[type[Any], Callable[[Any], Type]] = {
+            Call: self._call, Compute: self._compute, Sleep: self._sleep, Block: self._block, Branch: self._branch,
+            Map: self._map, Loop: self._loop,
+        }  # fmt: skip
+
+    def run(self) -> None:
+        """Check everything but the shape, which `Layout` has done."""
+        flow = self.flow
+        check_timeout("timeout", flow.timeout, self._say)
+        for name, channel in flow.state.items():
+            self._channel(name, channel)
+        result = self.region(flow.body, "")
+        if type(flow.output_schema) is dict and result is not None:
+            self.read.field = "result"
+            self.fitting.fit(
+                flow.body.result,
+                result,
+                Sub(flow.output_schema, flow.output_schema),
+                None,
+                "property",
+                " of the output",
+            )
+        self.writers.check()
+
+    # --- regions and nodes ----------------------------------------------------------------------
+
+    def region(self, graph: Graph, field: str, then: Callable[[], None] | None = None) -> Type:
+        """Check one region and give the type of its value. `then` runs while its nodes can be read."""
+        read = self.read
+        owner, outer_graph, steps, prev = read.node, self.graph, self.steps, read.prev
+        was_ordered, was_doubtful, asked = read.ordered, read.doubtful, read.asked
+        check_limit(f"{field}.limit" if field else "limit", graph.limit, self._say)
+        if owner is not None:
+            self.steps = (*steps, (outer_graph, owner, field))
+            read.owners = (read.owners, owner)
+        self.graph = graph
+        nodes: Any = graph.nodes
+        ordered = graph.ordered
+        if any(map(_after, nodes)):
+            check_after(graph, self.report, read.owners)
+        if ordered:
+            read.ordered = True
+        else:
+            nodes, cyclic = sort(graph, self.report, read.owners)
+            read.doubtful = was_doubtful | cyclic if cyclic else was_doubtful
+        done, rules = read.done, self.rules
+        for node in nodes:
+            read.node, read.asked = node, asked
+            op = node.op
+            soft = False
+            if node.gate is not None:
+                self._condition("gate", node.gate)
+                soft = True
+            if node.when is not None:
+                self._condition("when", node.when)
+                soft = True
+            rule = rules.get(type(op))
+            got = rule(op) if rule is not None else self._unknown_op(op)
+            if node.policy is not NO_POLICY:
+                got = self._policy(node, got)
+            done[node.id] = got
+            if node.writes is not None:
+                self._writes(node.writes)
+            if ordered:
+                read.prev = either(read.prev, got) if soft else got
+        read.node, read.asked = owner, asked
+        if owner is not None:
+            read.owners = read.owners[0] if read.owners is not None else None
+        read.field = f"{field}.result" if field else "result"
+        result = read.look(graph.result)
+        if then is not None:
+            then()
+        for node in nodes:
+            done.pop(node.id, None)
+        self.graph, self.steps, read.prev = outer_graph, steps, prev
+        read.ordered, read.doubtful = was_ordered, was_doubtful
+        return result
+
+    def _condition(self, field: str, expr: Expr) -> None:
+        read = self.read
+        read.field = field
+        bits = kinds_of(read.look(expr))
+        if not bits & (BOOLEAN | NULL):
+            read.tell(f"a condition must be true or false; this is {say(bits)}", None)
+
+    def _policy(self, node: Node, got: Type) -> Type:
+        policy, read = node.policy, self.read
+        check_policy(policy, self._say)
+        if policy.on_error is None:
+            return got
+        read.field, read.failing = "policy.on_error.value", True
+        fallback = read.look(policy.on_error.value)
+        read.failing = False
+        return got if type(fallback) is Lit and fallback.value is None else either(got, fallback)
+
+    def _say(self, field: str, message: str, *, warning: bool = False) -> None:
+        read = self.read
+        self.report.add(message, node=read.node, owners=read.owners, field=field, warning=warning)
+
+    # --- state ----------------------------------------------------------------------------------
+
+    def _channel(self, name: str, channel: Channel) -> None:
+        if channel.reduce not in REDUCERS:
+            near = closest(channel.reduce, REDUCERS)
+            self.report.add(f"unknown reducer {channel.reduce!r}; there are: {listing(REDUCERS)}",
+                            field=f"state.{name}.reduce", suggestion=near)  # fmt: skip
+        if type(channel.schema) is dict and channel.initial is not None:
+            self.read.field = f"state.{name}.initial"
+            self.fitting.fit(Lit(channel.initial), Lit(channel.initial), Sub(channel.schema, channel.schema), None,
+                             "property", "")  # fmt: skip
+
+    def _writes(self, expr: Expr) -> None:
+        read = self.read
+        read.field = "writes"
+        got = read.look(expr)
+        if isinstance(expr, Obj):
+            updates: list[tuple[str, Expr, Type]] = [(key, inner, got[key]) for key, inner in expr.fields]
+        elif isinstance(expr, Lit) and type(expr.value) is dict:
+            updates = [(key, Lit(value), Lit(value)) for key, value in expr.value.items()]
+        elif type(got) is dict:
+            updates = [(key, expr, None) for key in got]
+        else:
+            if not kinds_of(got) & (OBJECT | NULL):
+                read.tell(f"must be an object of state fields; this is {say(kinds_of(got))}", None)
+            return
+        for name, inner, known in updates:
+            self._update(name, inner, known)
+
+    def _update(self, name: str, expr: Expr, got: Type) -> None:
+        read = self.read
+        channel = self.flow.state.get(name)
+        if channel is None:
+            near = closest(name, self.flow.state)
+            read.tell(f"writes undeclared state field {name!r}", (None, name), suggestion=near)
+            return
+        if channel.reduce == "set_once":
+            assert read.node is not None
+            self.writers.add(name, (*self.steps, (self.graph, read.node, "")), read.owners, (None, name))
+        if got is not None:
+            wanted = self._taken[name] if name in self._taken else self._takes(name, channel)
+            if wanted is not None:
+                self.fitting.fit(expr, got, wanted, (None, name), "property", "")
+
+    def _takes(self, name: str, channel: Channel) -> Sub | None:
+        """What an update of a channel must fit: what its reducer takes, else the channel's schema.
+        Null may be written everywhere."""
+        reducer = REDUCERS.get(channel.reduce)
+        made: Sub | None = None
+        if reducer is not None and reducer.takes is not None:
+            made = Sub(None, {"type": [reducer.takes, "null"]})
+        elif type(channel.schema) is dict:
+            made = Sub(channel.schema, {"anyOf": [channel.schema, {"type": "null"}]})
+        self._taken[name] = made
+        return made
+
+    # --- ops ------------------------------------------------------------------------------------
+
+    def _call(self, op: Call) -> Type:
+        read = self.read
+        read.field = "args"
+        got = read.look(op.args)
+        if self.tools is None:
+            if not op.tool:
+                self._say("tool", "the name of the tool is missing")
+            return None
+        card = self.cards[op.tool] if op.tool in self.cards else self._card(op.tool)
+        if card is None:
+            self._unknown_tool(op.tool)
+            return None
+        wanted, output = card
+        if wanted is not None:
+            self.fitting.fit(op.args, got, wanted, None, "argument", f" of tool {op.tool!r}")
+        return output
+
+    def _card(self, tool: str) -> tuple[Sub | None, Type] | None:
+        assert self.tools is not None
+        card = self.tools(tool)
+        made = None
+        if card is not None:
+            into, out = card.input_schema, card.output_schema
+            made = (Sub(into, into) if type(into) is dict else None, Sub(out, out) if type(out) is dict else None)
+        self.cards[tool] = made
+        return made
+
+    def _unknown_tool(self, tool: str) -> None:
+        names = getattr(self.tools, "names", None)
+        near = closest(tool, names()) if callable(names) else None
+        self.report.add(f"unknown tool {tool!r}", node=self.read.node, owners=self.read.owners, field="tool",
+                        suggestion=near, warning=self.unknown_is_warning)  # fmt: skip
+
+    def _compute(self, op: Compute) -> Type:
+        self.read.field = "value"
+        return self.read.look(op.value)
+
+    def _sleep(self, op: Sleep) -> Type:
+        read = self.read
+        read.field = "seconds"
+        got = read.look(op.seconds)
+        if not kinds_of(got) & _NUMBER_OR_NULL:
+            read.tell(f"must be a number of seconds; this is {say(kinds_of(got))}", None)
+        elif isinstance(op.seconds, Lit) and type(op.seconds.value) in (int, float) and not op.seconds.value >= 0:
+            read.tell(f"must not be negative; it is {op.seconds.value}", None)
+        return NULL
+
+    def _block(self, op: Block) -> Type:
+        return self.region(op.body, "body")
+
+    def _branch(self, op: Branch) -> Type:
+        found: list[Type] = []
+        for i, (test, body) in enumerate(op.arms):
+            self._condition(f"arms[{i}][0]", test)
+            found.append(self.region(body, f"arms[{i}][1]"))
+        found.append(self.region(op.default, "default") if op.default is not None else NULL)
+        return either(*found)
+
+    def _map(self, op: Map) -> Type:
+        read = self.read
+        read.field = "items"
+        items = read.look(op.items)
+        if not kinds_of(items) & (ARRAY | NULL):
+            read.tell(f"must be a list; this is {say(kinds_of(items))}", None)
+            items = None
+        check_limit("limit", op.limit, self._say)
+        before = read.mapped, read.item, read.prev
+        read.mapped, read.item, read.prev = True, items_of(items), None
+        each = self.region(op.body, "body")
+        read.mapped, read.item, read.prev = before
+        return Each(each)
+
+    def _loop(self, op: Loop) -> Type:
+        read = self.read
+        check_limit("limit", op.limit, self._say)
+        before = read.looped, read.prev
+        # In the first round this is what ran before, later what the last round gave.
+        read.looped, read.prev = True, None
+
+        def tests() -> None:
+            if op.again is not None:
+                self._condition("again", op.again)
+            if op.until is not None:
+                self._condition("until", op.until)
+
+        last = self.region(op.body, "body", tests)
+        read.looped, read.prev = before
+        return Each(last) if op.collect else last
+
+    def _unknown_op(self, op: Any) -> Type:
+        for field, part in parts(op):
+            if isinstance(part, Graph):
+                self.region(part, field)
+            else:
+                self.read.field = field
+                self.read.look(part)
+        return None
