@@ -1,0 +1,491 @@
+"""What every store must do. A new store joins by a line in STORES."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.errors import JournalConflict, NotFound, RunBusy, StoreError
+from ropewalk.journal import Definition, Entry, MemoryStore, NewRun, Store
+from ropewalk.journal.sqlite import SqliteStore
+
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda path: MemoryStore(durable=True),
+    "sqlite": lambda path: SqliteStore(path / "store.db", poll=0.05),
+    "sqlite-full": lambda path: SqliteStore(path / "store.db", sync="full", poll=0.05),
+}
+
+
+@pytest.fixture(params=list(STORES))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = STORES[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 30))
+
+
+def new(id: str = "r", **more: Any) -> NewRun:
+    return NewRun(id=id, kind=more.pop("kind", "chain"), **more)
+
+
+# --- definitions --------------------------------------------------------------------------
+
+
+def test_definition_comes_back_as_it_was_put(store: Store) -> None:
+    definition = Definition(
+        kind="chain", id="c", name="Chain", document={"steps": [1, "é", None]}, fingerprint="f", created=12.5
+    )
+    store.put_definition(definition)
+    assert store.get_definition("chain", "c") == definition
+    assert store.get_definition("flow", "c") is None
+    assert store.get_definition("chain", "x") is None
+
+
+def test_replaced_definition_keeps_its_beginning_and_its_count(store: Store) -> None:
+    async def test() -> None:
+        store.put_definition(Definition(kind="chain", id="c", name="old", created=1.0))
+        await store.open(new(definition_id="c"))
+        store.put_definition(Definition(kind="chain", id="c", name="new", document=2, created=9.0))
+        found = store.get_definition("chain", "c")
+        assert found is not None
+        assert (found.name, found.document, found.created, found.run_count) == ("new", 2, 1.0, 1)
+
+    run(test())
+
+
+def test_definitions_are_listed_by_kind_and_id(store: Store) -> None:
+    for kind, id in (("flow", "a"), ("chain", "b"), ("chain", "a")):
+        store.put_definition(Definition(kind=kind, id=id))
+    assert [(d.kind, d.id) for d in store.list_definitions()] == [("chain", "a"), ("chain", "b"), ("flow", "a")]
+    assert [d.id for d in store.list_definitions("chain")] == ["a", "b"]
+    assert store.list_definitions("tool") == []
+
+
+def test_deleting_a_definition_leaves_its_runs(store: Store) -> None:
+    async def test() -> None:
+        store.put_definition(Definition(kind="chain", id="c"))
+        await store.open(new(definition_id="c", document={"steps": []}))
+        assert store.delete_definition("chain", "c")
+        assert not store.delete_definition("chain", "c")
+        row = store.get_run("r")
+        assert row is not None
+        assert row.document == {"steps": []}
+
+    run(test())
+
+
+# --- a run from its opening to its end ----------------------------------------------------
+
+
+def test_opened_run_is_running_with_what_it_was_given(store: Store) -> None:
+    async def test() -> None:
+        given = new(
+            name="N", definition_id="c", input={"a": 1}, context=[1], document={"d": "x" * 2000}, fingerprint="f"
+        )
+        log = await store.open(given)
+        assert dict(log.past) == {}
+        assert log.finished is None
+        row = store.get_run("r")
+        assert row == log.run
+        assert (row.status, row.epoch, row.ended_at, row.stop_requested) == ("running", 1, None, False)
+        for field in ("id", "kind", "name", "definition_id", "input", "context", "document", "fingerprint"):
+            assert getattr(row, field) == getattr(given, field)
+        assert row.started_at > 1e9
+
+    run(test())
+
+
+def test_entries_come_back_in_order_and_complete(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        given = [
+            Entry("a", "call", "a", {"deep": [1, 2.5, "é\u2028", None, True, -(2**63)]}, "d1", 1.0, 2.0),
+            Entry("a", "node"),
+            Entry("each[3]/fetch@2", "attempt", "fetch", {"due": 7.5, "error": {"m": "x"}}),
+            Entry("each", "items", "each", []),
+        ]
+        for entry in given:
+            await log.append(entry)
+        assert store.history("r") == given
+        assert store.history("unknown") == []
+
+    run(test())
+
+
+def test_entries_nobody_waited_for_are_there_when_the_run_ends(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        for i in range(100):
+            log.append(Entry(f"n{i}", "node"))
+        await log.finish("completed", None)
+        assert [e.path for e in store.history("r")] == [f"n{i}" for i in range(100)]
+
+    run(test())
+
+
+def test_finished_run_has_its_result_and_opens_as_finished(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        await log.append(Entry("a", "call", data=1))
+        log.touch("a", 2.5)
+        assert await log.finish("partial", {"r": [1]}, {"message": "half"}, results=3, errors=1) == "partial"
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.status, row.result, row.error, row.result_count, row.error_count) == (
+            "partial",
+            {"r": [1]},
+            {"message": "half"},
+            3,
+            1,
+        )
+        assert (row.spent, row.current_node) == (2.5, "a")
+        assert row.ended_at is not None
+        for again in (await store.open(new()), await store.reopen("r")):
+            assert again.finished == row
+            assert again.past[("a", "call")].data == 1
+            with pytest.raises(StoreError):
+                await again.append(Entry("b", "call"))
+
+    run(test())
+
+
+def test_run_is_over_for_its_log_once_finished(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        await log.finish("completed", None)
+        with pytest.raises(StoreError):
+            await log.append(Entry("b", "call"))
+        with pytest.raises(StoreError):
+            await log.finish("failed", None)
+        assert store.history("r") == []
+
+    run(test())
+
+
+def test_only_an_end_can_finish_a_run(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        with pytest.raises(ValueError, match="'running' does not end a run"):
+            await log.finish("running", None)
+
+    run(test())
+
+
+# --- one owner at a time ------------------------------------------------------------------
+
+
+def test_run_that_is_being_run_is_refused_with_its_owner(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        for attempt in (store.open(new()), store.reopen("r"), store.reopen("r", again=True)):
+            with pytest.raises(RunBusy, match=r"\(pid \d+\)") as caught:
+                await attempt
+            assert caught.value.owner == log.run.owner
+
+    run(test())
+
+
+def test_of_many_who_open_one_id_one_gets_it(store: Store) -> None:
+    async def test() -> None:
+        got = await asyncio.gather(*[store.open(new()) for _ in range(10)], return_exceptions=True)
+        assert sum(isinstance(each, RunBusy) for each in got) == 9
+
+    run(test())
+
+
+def test_released_run_is_taken_over_with_its_past(store: Store) -> None:
+    async def test() -> None:
+        first = await store.open(new(input=1))
+        await first.append(Entry("a", "call", data={"x": 1}))
+        await first.release()
+        await first.release()
+        assert [row.id for row in store.orphans()] == ["r"]
+        second = await store.open(new(input=2))
+        assert (second.run.epoch, second.run.input) == (2, 1)
+        assert second.past == {("a", "call"): Entry("a", "call", data={"x": 1})}
+        assert store.orphans() == []
+        with pytest.raises(StoreError):
+            await first.append(Entry("b", "call"))
+        with pytest.raises(StoreError):
+            await first.finish("completed", None)
+        assert [e.path for e in store.history("r")] == ["a"]
+        await second.append(Entry("b", "call"))
+        await second.finish("completed", None)
+
+    run(test())
+
+
+def test_reopening_an_unknown_run_finds_nothing(store: Store) -> None:
+    async def test() -> None:
+        with pytest.raises(NotFound):
+            await store.reopen("nowhere")
+
+    run(test())
+
+
+def test_ended_run_can_be_set_running_again(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        await log.append(Entry("a", "call", data=1))
+        await log.append(Entry("b", "call_failed", data={"m": 1}))
+        await log.append(Entry("c", "call", data=1))
+        await log.finish("failed", None, {"m": 1})
+        log = await store.reopen("r", again=True)
+        assert log.finished is None
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.status, row.ended_at, row.epoch) == ("running", None, 2)
+        await log.forget([("b", "call_failed"), ("c", "call"), ("nothing", "call")])
+        await log.append(Entry("c", "call", data=2))
+        assert [(e.path, e.data) for e in store.history("r")] == [("a", 1), ("c", 2)]
+        assert await log.finish("completed", 5) == "completed"
+
+    run(test())
+
+
+# --- facts that stand ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["call", "timer", "items", "branch"])
+def test_decision_once_recorded_stands(store: Store, kind: str) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        await log.append(Entry("a", kind, data=1, digest="d"))
+        await log.append(Entry("a", kind, data=1, digest="d", started=5.0))
+        with pytest.raises(JournalConflict, match="run r: a: another"):
+            await log.append(Entry("a", kind, data=2, digest="d"))
+        both = [log.append(Entry("a", kind, data=1, digest="other")), log.append(Entry("b", kind, data=3))]
+        with pytest.raises(JournalConflict):
+            await both[0]
+        await both[1]
+        assert [(e.path, e.data) for e in store.history("r")] == [("a", 1), ("b", 3)]
+        await log.finish("failed", None)
+
+    run(test())
+
+
+def test_of_what_is_no_decision_the_latest_stands(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        for kind in ("call_failed", "attempt", "node", "skip"):
+            await log.append(Entry("a", kind, data=1))
+            await log.append(Entry("a", kind, "n", 2, "d", 3.0, 4.0))
+        assert store.history("r") == [
+            Entry("a", kind, "n", 2, "d", 3.0, 4.0) for kind in ("call_failed", "attempt", "node", "skip")
+        ]
+
+    run(test())
+
+
+def test_big_values_come_back_whole(store: Store) -> None:
+    async def test() -> None:
+        text = "".join(chr(33 + i * 7919 % 90) for i in range(200_000))
+        log = await store.open(new(input={"t": text}))
+        await asyncio.gather(*[log.append(Entry(f"n{i}", "call", data=[text])) for i in range(3)])
+        log.append(Entry("twice", "call", data={"t": text * 50}))
+        await log.finish("completed", {"t": text}, {"e": text})
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.input, row.result, row.error) == ({"t": text}, {"t": text}, {"e": text})
+        assert [len(str(e.data)) > 200_000 for e in store.history("r")] == [True] * 4
+        assert (await store.reopen("r")).past[("n1", "call")].data == [text]
+
+    run(test())
+
+
+# --- stopping -----------------------------------------------------------------------------
+
+
+def test_stop_is_final_and_reaches_the_owner(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        told = asyncio.Event()
+        log.on_stop = told.set
+        assert store.request_stop("r")
+        assert not store.request_stop("r")
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.status, row.stop_requested) == ("stopped", True)
+        assert row.ended_at is not None
+        await asyncio.wait_for(told.wait(), 0.5)
+        await log.append(Entry("late", "call", data=1))
+        assert await log.finish("completed", 7, results=1) == "stopped"
+        after = store.get_run("r")
+        assert after is not None
+        assert (after.status, after.ended_at, after.result, after.result_count) == ("stopped", row.ended_at, 7, 1)
+        assert [e.path for e in store.history("r")] == ["late"]
+
+    run(test())
+
+
+def test_stop_before_anyone_listens_is_not_lost(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        store.request_stop("r")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        told: list[int] = []
+        log.on_stop = lambda: told.append(1)
+        await log.append(Entry("a", "node"))
+        await asyncio.sleep(0)
+        assert told == [1]
+
+    run(test())
+
+
+def test_stop_can_come_from_another_thread(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        told = asyncio.Event()
+        log.on_stop = told.set
+        assert await asyncio.to_thread(store.request_stop, "r")
+        await asyncio.wait_for(told.wait(), 0.5)
+
+    run(test())
+
+
+def test_only_a_running_run_can_be_stopped(store: Store) -> None:
+    async def test() -> None:
+        assert not store.request_stop("nowhere")
+        log = await store.open(new())
+        await log.finish("completed", None)
+        assert not store.request_stop("r")
+        row = store.get_run("r")
+        assert row is not None
+        assert row.status == "completed"
+
+    run(test())
+
+
+# --- finding runs -------------------------------------------------------------------------
+
+
+def test_runs_are_listed_newest_first_and_filtered(store: Store) -> None:
+    async def test() -> None:
+        for i, (kind, name) in enumerate([("chain", "Alpha"), ("flow", "Beta"), ("chain", "GÄMMA %_")]):
+            log = await store.open(
+                new(f"r{i}", kind=kind, name=name, definition_id=f"d{i}", input={"x": 1}, started_at=100.0 + i)
+            )
+            if i == 1:
+                await log.finish("failed", {"big": 1}, {"message": "Quota gone"})
+
+        def ids(**filters: Any) -> list[str]:
+            return [row.id for row in store.list_runs(**filters)]
+
+        assert ids() == ["r2", "r1", "r0"]
+        assert ids(limit=2) == ["r2", "r1"]
+        assert ids(kind="chain") == ["r2", "r0"]
+        assert ids(kind="chain", status="running", limit=1) == ["r2"]
+        assert ids(status="failed") == ["r1"]
+        assert ids(definition_id="d0") == ["r0"]
+        assert ids(since=101.0) == ["r2", "r1"]
+        assert ids(text="alph") == ["r0"]
+        assert ids(text="gämma") == ["r2"]
+        assert ids(text="%") == ["r2"]
+        assert ids(text="quota GONE") == ["r1"]
+        assert ids(text="D1") == ["r1"]
+        assert ids(text="' OR 1=1 --") == []
+        assert ids(text="") == ["r2", "r1", "r0"]
+        failed = store.list_runs(status="failed")[0]
+        assert (failed.input, failed.result, failed.error) == (None, None, {"message": "Quota gone"})
+
+    run(test())
+
+
+def test_where_a_run_is_can_be_seen_at_once_from_its_own_process(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        log.touch("fetch", 1.5)
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.current_node, row.spent) == ("fetch", 1.5)
+        assert store.list_runs()[0].current_node == "fetch"
+
+    run(test())
+
+
+def test_pruning_takes_the_oldest_ended_runs_only(store: Store) -> None:
+    async def test() -> None:
+        await store.open(new("live"))
+        for i in range(5):
+            log = await store.open(new(f"r{i}", input="x" * 100_000))
+            await log.append(Entry("a", "call", data="y" * 100_000))
+            await log.finish("completed", None)
+        assert store.prune() == 0
+        assert store.prune(before=0.0) == 0
+        assert store.prune(keep=5) == 0
+        assert store.prune(keep=2) == 3
+        assert [row.id for row in store.list_runs()] == ["r4", "r3", "live"]
+        assert store.history("r0") == []
+        assert store.history("r4")[0].data == "y" * 100_000
+        assert store.prune(before=1e12) == 2
+        assert [row.id for row in store.list_runs()] == ["live"]
+
+    run(test())
+
+
+# --- the store as a whole -----------------------------------------------------------------
+
+
+def test_loops_and_threads_share_a_store(store: Store) -> None:
+    failures: list[BaseException] = []
+
+    async def work(name: str) -> None:
+        log = await store.open(new(name))
+        await asyncio.gather(*[log.append(Entry(f"n{i}", "call", data=i)) for i in range(50)])
+        for i in range(50):
+            await log.append(Entry(f"m{i}", "call", data=i))
+            store.get_run(name)
+        await log.finish("completed", None)
+
+    def thread(name: str) -> None:
+        try:
+            asyncio.run(work(name))
+        except BaseException as error:  # noqa: BLE001 - told to the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=thread, args=(f"t{i}",)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    assert [len(store.history(f"t{i}")) for i in range(4)] == [100] * 4
+
+
+def test_entry_is_recorded_though_the_waiting_was_cancelled(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+
+        async def wait() -> None:
+            await log.append(Entry("a", "call", data=1))
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await log.append(Entry("b", "call", data=1))
+        assert [e.path for e in store.history("r")] == ["a", "b"]
+
+    run(test())
+
+
+def test_closed_store_refuses_and_can_be_closed_again(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        store.close()
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            await log.append(Entry("a", "call"))
+        with pytest.raises(StoreError, match="closed"):
+            await store.open(new("s"))
+
+    run(test())
