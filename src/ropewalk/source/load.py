@@ -18,14 +18,17 @@ _LOOKS_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|\Z)')
 _DEFAULT = Limits()
 
 
-def load(source: Path | str, *, name: str | None = None, limits: Limits = _DEFAULT) -> Document:
+def load(
+    source: Path | str, *, name: str | None = None, form: str | None = None, limits: Limits = _DEFAULT
+) -> Document:
     """Read a document; the data is JSON within the limits, or InvalidFlow says where it is not.
 
     A Path is a file, or a directory with an `experience.yaml`. A str is a text when it holds a
-    line break, `: ` or begins with a bracket, else a path. `name` is the file name in messages.
+    line break, `: ` or begins with a bracket, else a path; with `form` ("json" or "yaml") it is
+    always a text of that form. `name` is the file name in messages.
     A file that does not exist is NotFound.
     """
-    if isinstance(source, str) and _is_text(source):
+    if isinstance(source, str) and (form is not None or _is_text(source)):
         text, file = source, name or "<text>"
         if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
             raise _whole(file, _too_big(limits))
@@ -34,7 +37,7 @@ def load(source: Path | str, *, name: str | None = None, limits: Limits = _DEFAU
         file = name or str(path)
         text = _read(path, file, limits)
     text = text.removeprefix("\ufeff")
-    form = _form(file, text)
+    form = form or _form(file, text)
     lines = Lines(file, text)
     try:
         if not text.strip():

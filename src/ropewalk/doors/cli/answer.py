@@ -1,0 +1,15 @@
+"""What a command gives back: an exit code, data for `--json`, text for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`data` is printed with `--json`, `text` without; None prints nothing."""
+
+    exit: int = 0
+    data: Any = None
+    text: str | None = None

@@ -1,0 +1,82 @@
+"""Every command, in one table: the help page and the parser are both made from it.
+
+A command is named by its import path, so that only the one that is used is imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "new": ("new:new", "Make a directory with a chain that runs at once."),
+    "validate": ("define:validate", "Check a definition; nothing of it runs."),
+    "plan": ("define:plan", "Show what would run, in which order, with which tools."),
+    "graph": ("define:graph", "Draw a definition: mermaid, svg or text."),
+    "run": ("run:run", "Run a definition and print its result."),
+    "resume": ("run:resume", "Go on with a run after a crash; what is recorded is not called again."),
+    "runs ls": ("runs:ls", "List runs, newest first."),
+    "runs show": ("runs:show", "Show one run: its nodes, attempts, results and errors."),
+    "runs watch": ("runs:watch", "Follow a run while it goes on, also one of another process."),
+    "runs stop": ("runs:stop", "Stop a run, also one of another process."),
+    "tools ls": ("tools:ls", "List the tools that definitions can use."),
+    "tools show": ("tools:show", "Show one tool: its description and schemas."),
+    "tools call": ("tools:call", "Call one tool and print its result."),
+    "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
+    "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
+}
+GROUPS: Final = {"runs": "List, show, follow and stop runs.", "tools": "List, show and call tools."}
+
+_EXIT_CODES = """\
+Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
+4 waiting, 124 timeout, 130 interrupted."""
+
+
+def help_page() -> str:
+    """What `ropewalk --help` prints; made without the parser, which takes longer to import."""
+    wide = max(map(len, COMMANDS))
+    lines = [f"  {name.ljust(wide)}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Usage: ropewalk COMMAND [OPTIONS]",
+            "",
+            "Compose, check, run and serve tool chains for LLM agents.",
+            "",
+            "Commands:",
+            *lines,
+            "",
+            "`ropewalk COMMAND --help` shows a command's options; most take --json.",
+            _EXIT_CODES,
+            "",
+        ]
+    )
+
+
+def version() -> str:
+    """The installed version."""
+    from importlib.metadata import version as installed
+
+    return installed("ropewalk")
+
+
+def program() -> App:
+    """The parser for all commands."""
+    from cyclopts import App
+
+    root = App(
+        name="ropewalk",
+        help="Compose, check, run and serve tool chains for LLM agents.",
+        help_epilogue=_EXIT_CODES,
+        help_format="plaintext",
+        version=version,
+    )
+    groups = {name: App(name=name, help=summary, help_format="plaintext") for name, summary in GROUPS.items()}
+    for group in groups.values():
+        root.command(group)
+    for words, (where, summary) in COMMANDS.items():
+        module, _, function = where.partition(":")
+        parent, _, leaf = words.rpartition(" ")
+        (groups[parent] if parent else root).command(f"{__package__}.{module}:{function}", name=leaf, help=summary)
+    return root

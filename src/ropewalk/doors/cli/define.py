@@ -1,0 +1,64 @@
+"""`validate`, `plan`, `graph`: what a definition is, without running it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from ...errors import InvalidFlow
+from ...source import render
+from .answer import Answer
+from .exits import problem_data
+from .options import Json, Project
+from .session import Interrupts, with_app
+
+if TYPE_CHECKING:
+    from ...app import App
+
+
+def validate(source: Path, /, *, json: Json = False, project: Project = None) -> Answer:
+    """Check a definition: every problem at once, each with its place. No tool is called."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        checked = await app.validate(source)
+        if checked.problems:
+            raise InvalidFlow(checked.problems)
+        warnings = list(checked.warnings)
+        text = [f"warning: {render(w)}" for w in warnings] + [f"{source}: valid"]
+        data = {"valid": True, "problems": [], "warnings": [problem_data(w) for w in warnings]}
+        return Answer(data=data, text="\n".join(text))
+
+    return with_app(work, near=source, project=project, store="memory")
+
+
+def plan(source: Path, /, *, json: Json = False, project: Project = None) -> Answer:
+    """Show what would run, in which order, with which tools and checked types. Nothing is called."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        planned = await app.plan(source)
+        return Answer(data=planned.to_dict(), text=planned.text())
+
+    return with_app(work, near=source, project=project, store="memory")
+
+
+def graph(
+    source: Path,
+    /,
+    *,
+    format: Annotated[Literal["mermaid", "svg", "text"], Parameter(name=["--format", "-f"])] = "text",
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write to this file.")] = None,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Draw a definition."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        drawn = app.draw(source, format)
+        if output is None:
+            return Answer(data={"format": format, "graph": drawn}, text=drawn)
+        output.write_text(drawn if drawn.endswith("\n") else drawn + "\n", encoding="utf-8")
+        return Answer(data={"format": format, "file": str(output)}, text=f"wrote {output}")
+
+    return with_app(work, near=source, project=project, store="memory")

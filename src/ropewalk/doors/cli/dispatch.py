@@ -1,0 +1,105 @@
+"""From the words of a command line to an exit code: parse, run, print, explain."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any, BinaryIO
+
+import orjson
+from cyclopts import CycloptsError
+
+from ...errors import RopewalkError
+from .answer import Answer
+from .commands import program
+from .exits import FAILED, INTERRUPTED, UsageError, error_data, exit_code, explain
+
+_READER_GONE = 141
+_kept: BinaryIO | None = None  # the real standard output while the command runs with --json
+
+
+def dispatch(words: list[str]) -> int:
+    """Run the command; whatever happens ends in one of the documented exit codes.
+
+    With `--json` standard output is kept for the one JSON object: what tools print, or their
+    children, goes to standard error.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal of another encoding still shows the rest
+    out = _keep_stdout() if "--json" in words else None
+    try:
+        answer = _answer(words)
+        _print(answer, out)
+        return answer.exit
+    except BrokenPipeError:
+        # Whoever read our output has gone; writing again while the interpreter ends would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _READER_GONE
+    except (RopewalkError, KeyboardInterrupt) as error:
+        return _fail(error, out)
+    except Exception as error:  # noqa: BLE001 - a fault of ours: the trace is what a report needs
+        traceback.print_exc()
+        return _fail(RopewalkError(f"internal error: {type(error).__name__}: {error}"), out)
+
+
+def _answer(words: list[str]) -> Answer:
+    try:
+        command, bound, _ = program().parse_args(words, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        raise UsageError(f"{error} (see `ropewalk {_named(words)}--help`)") from None
+    given: Any = command(*bound.args, **bound.kwargs)
+    return given if isinstance(given, Answer) else Answer()
+
+
+def _named(words: list[str]) -> str:
+    """The command among the words, as far as there is one."""
+    from .commands import COMMANDS, GROUPS
+
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if name in COMMANDS or name in GROUPS:
+            return f"{name} "
+    return ""
+
+
+def _keep_stdout() -> BinaryIO:
+    sys.stdout.flush()
+    global _kept
+    _kept = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return _kept
+
+
+def json_line(data: Any) -> None:
+    """Print one JSON object of several; only for a command that follows something."""
+    if _kept is not None:
+        _write(_kept, data)
+
+
+def _print(answer: Answer, out: BinaryIO | None) -> None:
+    if out is not None:
+        if answer.data is not None:
+            _write(out, answer.data)
+    elif answer.text is not None:
+        sys.stdout.write(answer.text if answer.text.endswith("\n") or not answer.text else answer.text + "\n")
+        sys.stdout.flush()
+
+
+def _write(out: BinaryIO, data: Any) -> None:
+    sys.stdout.flush()
+    out.write(orjson.dumps(data, default=str) + b"\n")
+    out.flush()
+
+
+def _fail(error: BaseException, out: BinaryIO | None) -> int:
+    code = exit_code(error)
+    try:
+        sys.stderr.write(explain(error) + "\n")
+        sys.stderr.flush()
+        if out is not None:
+            _write(out, error_data(error))
+    except BrokenPipeError:
+        return INTERRUPTED if code == INTERRUPTED else FAILED
+    return code

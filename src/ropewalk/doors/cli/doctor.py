@@ -1,0 +1,156 @@
+"""`doctor`: what is installed, whether the configuration, the store and every server work, and
+what to do about what does not."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config import Config, find, read_config
+from ...errors import RopewalkError
+from ...source import visible
+from .answer import Answer
+from .exits import FAILED
+from .options import Json, Project, StoreAddress
+from .session import Interrupts, directory, with_app
+
+if TYPE_CHECKING:
+    from ...app import App
+
+_PACKAGES = ("ropewalk", "cyclopts", "rich", "orjson", "pyyaml", "jsonschema-rs", "google-re2", "apsw", "mcp", "httpx2")
+_MOST_RUNS = 1000
+_MARK = {"ok": "✓", "note": "-", "fault": "✗"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: `state` is ok, note (works without) or fault."""
+
+    name: str
+    state: str
+    said: str
+
+
+def doctor(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Check this installation, the store and every configured server; exit code 1 when something is wrong."""
+    found = [*_installed(), _node(), _project(directory(None, project))]
+    try:
+        config = read_config(directory(None, project))
+        with_app(_opened(found, config, store), project=project, store=store)
+    except RopewalkError as error:
+        found.append(Finding("project", "fault", str(error)))
+    faults = [f for f in found if f.state == "fault"]
+    wide = max(len(f.name) for f in found)
+    lines = [visible(f"{_MARK[f.state]} {f.name.ljust(wide)}  {f.said}") for f in found]
+    lines.append("all is well" if not faults else f"{len(faults)} to put right")
+    return Answer(
+        exit=FAILED if faults else 0,
+        data={"ok": not faults, "findings": [{"name": f.name, "state": f.state, "message": f.said} for f in found]},
+        text="\n".join(lines),
+    )
+
+
+def _installed() -> Iterator[Finding]:
+    good = sys.version_info >= (3, 11)
+    yield Finding("python", "ok" if good else "fault", f"{platform.python_version()} ({sys.executable})")
+    versions = {name: _version(name) for name in _PACKAGES}
+    missing = [name for name, found in versions.items() if found is None]
+    needed = [name for name in missing if name not in ("mcp", "httpx2")]
+    said = ", ".join(f"{name} {found}" for name, found in versions.items() if found)
+    yield Finding("packages", "fault" if needed else "ok", said + (f"; missing: {', '.join(needed)}" if needed else ""))
+    if "mcp" in missing:
+        yield Finding("mcp", "note", "not installed; for MCP servers: pip install 'ropewalk[mcp]'")
+    yield _sqlite()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # the finding says so
+        return None
+
+
+def _sqlite() -> Finding:
+    try:
+        import apsw
+    except ImportError as error:
+        return Finding("sqlite", "fault", f"apsw cannot be imported: {error}; pip install --force-reinstall apsw")
+    return Finding("sqlite", "ok", f"{apsw.sqlite_lib_version()} (with apsw)")
+
+
+def _node() -> Finding:
+    path = shutil.which("node")
+    if path is None:
+        return Finding("node", "note", "not found; only JavaScript tools (.mjs, .js) need it: https://nodejs.org")
+    try:
+        said = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("node", "note", f"{path} does not answer: {error}")
+    return Finding("node", "ok", f"{said} ({path})")
+
+
+def _project(where: Path) -> Finding:
+    file = find(where.absolute())
+    if file is None:
+        return Finding(
+            "project", "note", f"no ropewalk.toml in {where.absolute()} or above; `ropewalk new DIR` makes one"
+        )
+    return Finding("project", "ok", str(file))
+
+
+def _opened(found: list[Finding], config: Config, store: str | None) -> Callable[[App, Interrupts], Awaitable[Answer]]:
+    async def work(app: App, _: Interrupts) -> Answer:
+        found.append(_store(app, store or config.store or str(config.directory / ".ropewalk" / "ropewalk.db")))
+        await app.connect()
+        failures = {**config.broken, **app.toolbox.failures}
+        counts = Counter(tool.namespace or "" for tool in app.toolbox.list())
+        local = sum(n for name, n in counts.items() if name not in config.servers)
+        found.append(Finding("tools", "ok", f"{local} of this project"))
+        for name in config.servers:
+            if name not in failures:
+                found.append(Finding(f"server {name}", "ok", f"connected, {counts[name]} tools"))
+        for name, why in failures.items():
+            advice = "check its command, url and environment in ropewalk.toml or .mcp.json"
+            found.append(Finding(f"server {name}", "fault", f"{why}; {advice}"))
+        return Answer()
+
+    return work
+
+
+def _store(app: App, address: str) -> Finding:
+    """Opening it checks that it is ours and of this version; every page is checked on top."""
+    try:
+        runs = len(app.runs.list(limit=_MOST_RUNS))
+        said = _damage(address)
+    except RopewalkError as error:
+        return Finding("store", "fault", str(error))
+    if said:
+        return Finding("store", "fault", f"{address} is damaged ({said}); copy it away, then start with a new one")
+    return Finding("store", "ok", f"{address}, {runs}{'+' if runs == _MOST_RUNS else ''} runs")
+
+
+def _damage(address: str) -> str | None:
+    import apsw
+
+    path = Path(address.removeprefix("sqlite:///"))
+    if not path.is_file():
+        return None
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            said = str(connection.pragma("quick_check"))
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        return str(error)
+    return None if said == "ok" else said

@@ -1,0 +1,41 @@
+"""What people type as values: `--input JSON|@FILE`, `--var name=value`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidFlow
+from ...source import load
+from .exits import UsageError
+
+
+def read_input(text: str | None, option: str = "--input") -> Any:
+    """The JSON value of an option; what cannot be read is a UsageError with its place."""
+    if text is None:
+        return None
+    try:
+        if text == "@-":
+            return load(sys.stdin.read(), name="<stdin>", form="yaml").data
+        if text.startswith("@"):
+            return load(Path(text[1:])).data
+        return load(text, name=option, form="json").data
+    except InvalidFlow as error:
+        hint = "" if text[:1] in '[{"@' else f"; text stands in quotes: {option} '\"...\"'"
+        raise UsageError(f"{option} is not JSON{hint}", error.problems) from None
+
+
+def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
+    """`name=value` pairs; a value that is JSON is that, any other is text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise UsageError(f"{option} {pair!r}: must be name=value")
+        try:
+            found[name] = load(value, name=option, form="json").data
+        except InvalidFlow:
+            found[name] = value
+    return found

@@ -1,0 +1,29 @@
+"""`new`: a directory with a chain that runs at once. The files are in `template/`."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from .answer import Answer
+from .exits import UsageError
+from .options import Json
+
+_FILES = {"ropewalk.toml": "ropewalk.toml", "tools.py": "tools.py.txt", "chain.yaml": "chain.yaml"}
+
+
+def new(directory: Path, /, *, json: Json = False) -> Answer:
+    """Make DIRECTORY with a ropewalk.toml, tools in Python, and a chain that runs at once."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory} is there already, and not empty; name a new directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    template = files(__package__).joinpath("template")
+    made = []
+    for name, kept in _FILES.items():
+        path = directory / name
+        path.write_text(template.joinpath(kept).read_text(encoding="utf-8"), encoding="utf-8")
+        made.append(str(path))
+    run = f"ropewalk run {directory / 'chain.yaml'}"
+    return Answer(
+        data={"directory": str(directory), "files": made, "next": run}, text="\n".join([*made, "", f"now: {run}"])
+    )

@@ -1,0 +1,31 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+Json: TypeAlias = Annotated[
+    bool, Parameter(name="--json", negative=(), help="Print one JSON object on standard output.")
+]
+StoreAddress: TypeAlias = Annotated[
+    str | None,
+    Parameter(name="--store", help="Where runs are kept: memory, a file, sqlite:///path (default: as configured)."),
+]
+Project: TypeAlias = Annotated[
+    Path | None,
+    Parameter(
+        name=["--project", "-C"],
+        help="The directory whose ropewalk.toml holds (default: found upward from here, else from the definition).",
+    ),
+]
+Input: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name=["--input", "--args", "-i"],
+        allow_leading_hyphen=True,
+        help="JSON, or @FILE (JSON or YAML; @- reads standard input).",
+    ),
+]

@@ -1,0 +1,104 @@
+"""`run` and `resume`: execute, show progress, print the result."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from cyclopts import Parameter
+
+from ...events import Event
+from ...source import visible
+from .answer import Answer
+from .exits import FAILED, STATUS
+from .given import read_input, read_pairs
+from .options import Input, Json, Project, StoreAddress
+from .progress import progress
+from .session import Interrupts, with_app
+from .table import duration
+
+if TYPE_CHECKING:
+    from ...app import App
+
+_RESULTS = ("finalState", "data", "result", "results", "variables")
+_MARK = {"completed": "✓", "partial": "~"}
+
+
+def run(
+    source: Path,
+    /,
+    *,
+    input: Input = None,
+    var: Annotated[
+        tuple[str, ...], Parameter(name="--var", negative=(), help="name=value, a variable; repeatable.")
+    ] = (),
+    json: Json = False,
+    store: StoreAddress = None,
+    concurrency: Annotated[int | None, Parameter(help="How many nodes run at once, at most.")] = None,
+    id: Annotated[str | None, Parameter(name="--id", help="The run's id; the same id twice runs once.")] = None,
+    project: Project = None,
+) -> Answer:
+    """Run a definition (a FILE, or a DIR with an experience.yaml) and print its result."""
+    given, variables = read_input(input), read_pairs(var)
+
+    async def start(app: App, on_event: Callable[[Event], None]) -> Any:
+        return await app.run(
+            source, given, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency
+        )
+
+    return with_app(_followed(start, quiet=json), near=source, project=project, store=store)
+
+
+def resume(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Go on with a run after a crash; what is recorded is not called again."""
+
+    async def start(app: App, on_event: Callable[[Event], None]) -> Any:
+        return await app.resume(run_id, on_event=on_event)
+
+    return with_app(_followed(start, quiet=json), project=project, store=store)
+
+
+def _followed(
+    start: Callable[[App, Callable[[Event], None]], Awaitable[Any]], *, quiet: bool
+) -> Callable[[App, Interrupts], Awaitable[Answer]]:
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        shown = progress(quiet)
+
+        def take(event: Event) -> None:
+            interrupts.running(event.run_id)
+            shown.take(event)
+
+        with shown:
+            outcome = await start(app, take)
+        data = outcome.to_dict()
+        code = STATUS.get(outcome.status, FAILED)
+        return Answer(exit=code, data=data, text=summary(data))
+
+    return work
+
+
+def summary(data: dict[str, Any]) -> str:
+    """The result for people: status, errors, then each part of the result under its name."""
+    status = str(data.get("status"))
+    took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
+    lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
+    errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
+    lines += [f"  {_error(e)}" for e in errors]
+    lines += [f"{name}: {_shown(data[name])}" for name in _RESULTS if name in data and data[name] not in ({}, None)]
+    return "\n".join(lines)
+
+
+def _error(error: Any) -> str:
+    if not isinstance(error, dict):
+        return visible(str(error))
+    where = error.get("nodeId") or error.get("node") or error.get("path") or ""
+    tool = f" (tool {error['tool']})" if error.get("tool") else ""
+    return visible(f"{where}{tool}: {error.get('message', '')}".removeprefix(": "))
+
+
+def _shown(value: Any) -> str:
+    """One line where it fits in one, indented JSON where not."""
+    short = orjson.dumps(value).decode()
+    return visible(short if len(short) <= 100 else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,161 @@
+"""`runs ls|show|watch|stop`: what the store knows about runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from cyclopts import Parameter
+
+from ...errors import NotFound
+from ...events import Event
+from ...source import visible
+from .answer import Answer
+from .exits import FAILED, STATUS
+from .options import Json, Project, StoreAddress
+from .progress import line
+from .session import Interrupts, with_app
+from .table import columns, duration, first_line, moment
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from ...app import App
+
+_MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
+_ALIKE = 200
+
+
+def ls(
+    *,
+    status: Annotated[str | None, Parameter(help="Only runs with this status.")] = None,
+    kind: Annotated[str | None, Parameter(help="Only runs of this kind of definition.")] = None,
+    search: Annotated[str | None, Parameter(help="Only runs whose id, name or error holds this text.")] = None,
+    limit: Annotated[int, Parameter(help="At most so many.")] = 50,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """List runs, newest first."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        from ...runs import summary
+
+        rows = app.runs.list(status=status, kind=kind, text=search, limit=limit)
+        now = time.time()
+        table = [
+            (r.id, r.name, r.kind, r.status, moment(r.started_at), _took(r, now), r.result_count, r.error_count)
+            for r in rows
+        ]
+        head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
+        return Answer(data=[summary(r) for r in rows], text=columns(head, table) if rows else "no runs")
+
+    return with_app(work, project=project, store=store)
+
+
+def _took(row: Any, now: float) -> str:
+    end = row.ended_at or (now if row.status == "running" else None)
+    return duration(end - row.started_at) if end else "-"
+
+
+def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Show one run: every recorded step with its time, result or error."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        details = app.runs.get(run_id)
+        if details is None:
+            raise _unknown(app, run_id)
+        return Answer(data=details, text=_details(details))
+
+    return with_app(work, project=project, store=store)
+
+
+def _details(run: dict[str, Any]) -> str:
+    lines = [
+        f"{run['name'] or run['kind']}  {run['id']}",
+        f"  status   {run['status']}",
+        f"  started  {run['startTime']}",
+    ]
+    if run.get("endTime"):
+        lines.append(f"  ended    {run['endTime']}")
+    if run.get("owner") and run["status"] == "running":
+        lines.append(f"  owner    {run['owner']}")
+    if run.get("input") is not None:
+        lines.append(f"  input    {_short(run['input'])}")
+    lines.append("")
+    for node in run["nodes"]:
+        said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
+        took = duration((node["ms"] or 0) / 1000)
+        lines.append(f"{_MARKS.get(node['status'], ' ')} {node['path']}  {took}  {_short(said)}".rstrip())
+    if run.get("error") is not None:
+        lines += ["", f"error: {_short(run['error'], 1000)}"]
+    if run.get("result") is not None:
+        lines += ["", f"result: {orjson.dumps(run['result'], option=orjson.OPT_INDENT_2).decode()}"]
+    return visible("\n".join(lines))
+
+
+def _short(value: Any, most: int = 80) -> str:
+    if isinstance(value, dict) and "message" in value:
+        value = value["message"]
+    return first_line(value if isinstance(value, str) else orjson.dumps(value).decode(), most)
+
+
+def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Follow a run until it has ended. With --json one event per line."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if app.runs.get(run_id) is None:
+            raise _unknown(app, run_id)
+        from .dispatch import json_line
+
+        tally, status = Tally(), ""
+        async for event in app.runs.watch(run_id):
+            if event.kind == "run.finished":
+                status = str((event.data or {}).get("status"))
+            if json:
+                json_line(event.to_dict())
+            else:
+                _say(_followed(event, tally))
+        return Answer(exit=STATUS.get(status, FAILED))
+
+    return with_app(work, project=project, store=store)
+
+
+def _followed(event: Event, tally: Tally) -> Iterable[str]:
+    ended = tally.take(event)
+    if ended is not None:
+        yield line(ended)
+    elif event.kind == "run.finished":
+        yield f"run {(event.data or {}).get('status')}"
+    elif event.kind == "attempt.failed":
+        yield visible(f"! {event.path}  attempt failed: {_short(event.data)}")
+
+
+def _say(lines: Iterable[str]) -> None:
+    for text in lines:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Stop a run, also one of another process: its tools are cancelled, what finished is kept."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        row = app.runs.get(run_id)
+        if row is None:
+            raise _unknown(app, run_id)
+        stopped = app.runs.stop(run_id)
+        text = f"stopping {run_id}" if stopped else f"{run_id} is not running: {row['status']}"
+        return Answer(
+            exit=0 if stopped else FAILED, data={"id": run_id, "stopped": stopped, "status": row["status"]}, text=text
+        )
+
+    return with_app(work, project=project, store=store)
+
+
+def _unknown(app: App, run_id: str) -> NotFound:
+    from ...values import closest
+
+    return NotFound("run", run_id, suggestion=closest(run_id, (r.id for r in app.runs.list(limit=_ALIKE))))

@@ -1,0 +1,75 @@
+"""What a run's events add up to: counts, what is running, what ended last.
+
+Constant work per event, whatever the size of the graph; both displays read it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...events import Event
+
+_KEPT = 12
+_ENDS = {"node.finished": "finished", "node.failed": "failed", "node.skipped": "skipped"}
+
+
+@dataclass(slots=True)
+class Ended:
+    """A node that is done: how it ended, and what to say beside its name."""
+
+    path: str
+    how: str
+    note: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """`total` is what the definition declares; loops and maps may add more as they go."""
+
+    total: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    running: dict[str, float] = field(default_factory=dict)
+    last: deque[Ended] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    failures: list[Ended] = field(default_factory=list)
+    started: float = 0.0
+    run_id: str = ""
+    name: str = ""
+
+    @property
+    def done(self) -> int:
+        return sum(self.counts.values())
+
+    def take(self, event: Event) -> Ended | None:
+        """Add one event; what has just ended is returned."""
+        kind = event.kind
+        self.run_id = self.run_id or event.run_id
+        if kind == "node.started":
+            self.running[event.path] = event.at
+        elif kind in _ENDS:
+            began = self.running.pop(event.path, None)
+            self.counts[_ENDS[kind]] += 1
+            ended = Ended(event.path or event.node, _ENDS[kind], _note(event, began))
+            self.last.append(ended)
+            if ended.how == "failed" and len(self.failures) < _KEPT:
+                self.failures.append(ended)
+            return ended
+        elif kind in ("run.started", "run.resumed"):
+            data: dict[str, Any] = event.data or {}
+            self.total = int(data.get("nodes") or self.total)
+            self.started = self.started or event.at
+        return None
+
+
+def _note(event: Event, began: float | None) -> str:
+    from .table import duration, first_line
+
+    data: dict[str, Any] = event.data or {}
+    if event.kind == "node.failed":
+        return first_line(str(data.get("message") or "failed"), 200)
+    if event.kind == "node.skipped":
+        return str(data.get("reason") or "")
+    if "ms" in data:
+        return duration(data["ms"] / 1000)
+    return duration(event.at - began) if began is not None else ""

@@ -1,0 +1,92 @@
+"""`tools ls|show|call`: the toolbox, as definitions see it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from cyclopts import Parameter
+
+from ...errors import NotFound
+from ...source import visible
+from ...values import closest
+from .answer import Answer
+from .exits import UsageError
+from .given import read_input, read_pairs
+from .options import Input, Json, Project
+from .session import Interrupts, with_app
+from .table import columns, first_line
+
+if TYPE_CHECKING:
+    from ...app import App
+
+
+def ls(*, json: Json = False, project: Project = None) -> Answer:
+    """List the tools that definitions can use; a server that cannot be reached is named with the reason."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        await app.connect()
+        tools = sorted(app.toolbox.list(), key=lambda t: t.id)
+        failures = {name: str(why) for name, why in app.toolbox.failures.items()}
+        rows = [(t.id, first_line(t.description or "")) for t in tools]
+        text = [
+            columns(("TOOL", "DESCRIPTION"), rows) if rows else "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"
+        ]
+        text += [visible(f"! {name}: {why}") for name, why in failures.items()]
+        return Answer(data={"tools": [t.to_dict() for t in tools], "failures": failures}, text="\n".join(text))
+
+    return with_app(work, project=project, store="memory")
+
+
+def show(tool_id: str, /, *, json: Json = False, project: Project = None) -> Answer:
+    """Show one tool: its description and schemas."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        found = (await _found(app, tool_id)).to_dict()
+        text = visible(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        return Answer(data=found, text=text)
+
+    return with_app(work, project=project, store="memory")
+
+
+def call(
+    tool_id: str,
+    /,
+    *pairs: Annotated[
+        str, Parameter(name="NAME=VALUE", help="Arguments; a value that is JSON is that, any other is text.")
+    ],
+    input: Input = None,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Call one tool and print its result. Arguments: NAME=VALUE, or --input '{...}'."""
+    given = read_input(input)
+    if given is not None and not isinstance(given, dict):
+        raise UsageError("--input must be a JSON object: the tool's arguments by name")
+    arguments = {**(given or {}), **read_pairs(pairs, "argument")}
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        await _found(app, tool_id)
+        value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress)
+        text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        return Answer(data={"tool": tool_id, "result": value}, text=visible(text))
+
+    return with_app(work, project=project, store="memory")
+
+
+async def _found(app: App, tool_id: str) -> Any:
+    await app.connect()
+    tool = app.toolbox.get(tool_id)
+    if tool is None:
+        near = closest(tool_id, (t.id for t in app.toolbox.list()))
+        failed = app.toolbox.failures.get(tool_id.partition(":")[0])
+        if failed is not None:
+            raise NotFound("tool", f"{tool_id} (its server failed: {failed})")
+        raise NotFound("tool", tool_id, suggestion=near)
+    return tool
+
+
+def _progress(event: Any) -> None:
+    total = f"/{event.total:g}" if event.total is not None else ""
+    sys.stderr.write(visible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
