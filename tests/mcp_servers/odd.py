@@ -35,9 +35,7 @@ def text(value: object, **more: Any) -> types.CallToolResult:
 async def slow(ctx: Any, args: dict[str, Any]) -> types.CallToolResult:
     name = args.get("name", "")
     started.append(name)
-    if path := args.get("mark"):
-        with open(path, "w") as mark:  # noqa: ASYNC230
-            mark.write(str(os.getpid()))
+    await ctx.session.report_progress(0, 1, str(os.getpid()))
     try:
         await anyio.sleep(args.get("seconds", 30))
     except anyio.get_cancelled_exc_class():

@@ -22,8 +22,9 @@ from ..values import Json, closest
 from .mcp_config import server_config
 from .mcp_definition import Definition
 from .mcp_link import Link, leave
-from .mcp_request import Progress, Request, ServerRefused, Undelivered
-from .result import StreamEvent
+from .mcp_request import Request, ServerRefused, Undelivered
+from .normalise import normalise_mcp
+from .result import ProgressEvent, StreamEvent
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -32,8 +33,8 @@ __all__ = ["Definition", "McpServers", "OnProgress", "ServerRefused"]
 
 log = logging.getLogger("ropewalk.mcp")
 
-OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
-"""`on_progress(progress, total, message)`, plain or async; one that raises does not break the call."""
+OnProgress: TypeAlias = Callable[[ProgressEvent], Any]
+"""Plain or async; one that raises does not break the call."""
 
 
 class McpServers:
@@ -105,7 +106,7 @@ class McpServers:
         watched = on_progress is not None
         async with contextlib.aclosing(self._events(server_name, tool_name, args, key, timeout, watched)) as events:
             async for event in events:
-                if not isinstance(event, Progress):
+                if not isinstance(event, ProgressEvent):
                     return event
                 if on_progress is not None:
                     await _report(on_progress, event)
@@ -121,17 +122,18 @@ class McpServers:
         timeout: float | None = None,
     ) -> AsyncIterator[StreamEvent]:
         """The server's progress notifications as `progress` events, then one `done` whose data is
-        the CallToolResult, or one `error`. Closing the iterator cancels the request."""
+        the normalised result, or one `error` (also for a result that says `isError`). Closing the
+        iterator cancels the request."""
         async with contextlib.aclosing(self._events(server_name, tool_name, args, key, timeout, True)) as events:
             try:
                 async for event in events:
-                    if isinstance(event, Progress):
+                    if isinstance(event, ProgressEvent):
                         data = {"progress": event.progress, "total": event.total, "message": event.message}
                         yield StreamEvent("progress", data=data)
                     else:
-                        yield StreamEvent("done", data=event)
+                        yield StreamEvent("done", data=normalise_mcp(event)[0])
             except Exception as error:  # noqa: BLE001 - a stream tells its failure as an event
-                yield StreamEvent("error", error=error)
+                yield StreamEvent("error", data={"message": str(error)}, error=error)
 
     async def close(self) -> None:
         """Close every connection and end every process; calls under way fail, later ones on this
@@ -154,7 +156,7 @@ class McpServers:
         key: str | None,
         timeout: float | None,
         watched: bool,
-    ) -> AsyncGenerator[Progress | CallToolResult, None]:
+    ) -> AsyncGenerator[ProgressEvent | CallToolResult, None]:
         link = self._link(server_name)
         loop = asyncio.get_running_loop()
         limit = link.config.timeout if timeout is None else timeout
@@ -186,9 +188,9 @@ class McpServers:
             listener(name, definitions)
 
 
-async def _report(on_progress: OnProgress, event: Progress) -> None:
+async def _report(on_progress: OnProgress, event: ProgressEvent) -> None:
     try:
-        waiting = on_progress(event.progress, event.total, event.message)
+        waiting = on_progress(event)
         if inspect.isawaitable(waiting):
             await waiting
     except Exception:

@@ -13,6 +13,8 @@ import contextlib
 import logging
 import re
 from collections.abc import AsyncIterator, Callable
+from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
@@ -117,7 +119,10 @@ class Connection:
             if isinstance(message, ToolListChangedNotification):
                 changed.set()
 
-        async with self._transport() as (read, write), ClientSession(read, write, message_handler=notice) as session:
+        async with (
+            self._transport() as (read, write),
+            ClientSession(read, write, message_handler=notice, client_info=_client_info()) as session,
+        ):
             failure = await self._handshake(session)
             if failure is None:
                 await self._serve_all(session, changed)
@@ -309,17 +314,19 @@ async def _call(session: ClientSession, request: Request) -> Any:
     raise AssertionError("unreachable")
 
 
+@cache
 def _result_type() -> Any:
-    global _RESULT
-    if _RESULT is None:
-        import mcp_types as types
-        from pydantic import TypeAdapter
+    import mcp_types as types
+    from pydantic import TypeAdapter
 
-        _RESULT = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
-    return _RESULT
+    return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 
 
-_RESULT: Any = None
+@cache
+def _client_info() -> Any:
+    import mcp_types as types
+
+    return types.Implementation(name="ropewalk", version=version("ropewalk"))
 
 
 def _is_closed(error: BaseException) -> bool:

@@ -6,25 +6,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..values import Json
+from .result import ProgressEvent
 
 if TYPE_CHECKING:
     import anyio
     from mcp_types import CallToolResult
 
 _MOST_PROGRESS: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A progress notification: `progress` of `total` (None when the server does not say)."""
-
-    progress: float
-    total: float | None = None
-    message: str | None = None
 
 
 class Undelivered(ConnectionError):
@@ -50,13 +41,13 @@ class Request:
         self.sent = self.cancelled = False
         self._wake = asyncio.Event()
         # A flood of progress drops the oldest: it may not fill our memory.
-        self._progress: deque[Progress] = deque(maxlen=_MOST_PROGRESS)
+        self._progress: deque[ProgressEvent] = deque(maxlen=_MOST_PROGRESS)
         self._outcome: CallToolResult | Exception | None = None
         self._scope: anyio.CancelScope | None = None
 
     # --- the caller's side
 
-    async def events(self, deadline: float) -> AsyncGenerator[Progress | CallToolResult, None]:
+    async def events(self, deadline: float) -> AsyncGenerator[ProgressEvent | CallToolResult, None]:
         """Progress in order, then the result. Raises the failure, or TimeoutError (without text)
         at `deadline` on the loop's clock; leaving early cancels the request."""
         try:
@@ -90,7 +81,7 @@ class Request:
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Take a progress notification; never waits for the caller."""
-        self._progress.append(Progress(progress, total, message))
+        self._progress.append(ProgressEvent(progress, total, message))
         self._wake.set()
 
     def finish(self, outcome: CallToolResult | Exception) -> None:

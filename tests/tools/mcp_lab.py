@@ -1,0 +1,106 @@
+"""Where the MCP tests get their servers, and how they look for processes left over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SERVERS = Path(__file__).parent.parent / "mcp_servers"
+NODE = Path(__file__).parent.parent / "node"
+
+
+def python(script: str, *args: str, **config: Any) -> dict[str, Any]:
+    """The configuration of one of our own servers over stdio."""
+    return {"command": sys.executable, "args": [str(SERVERS / script), *args], **config}
+
+
+def node(package: str, *args: str, **config: Any) -> dict[str, Any]:
+    """The configuration of a real npm server over stdio; without it the test is skipped, but
+    never in CI, where a missing server is a failure."""
+    return {"command": "node", "args": [node_script(package), *args], **config}
+
+
+def node_script(package: str) -> str:
+    script = NODE / "node_modules" / "@modelcontextprotocol" / package / "dist" / "index.js"
+    missing = "node is not on the PATH" if shutil.which("node") is None else ""
+    if not missing and not script.exists():
+        missing = f"{package} is not installed; run: npm ci --prefix tests/node"
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    return str(script)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class HttpServer:
+    """A server in a child of the test; `ready` is what it prints when it listens."""
+
+    def __init__(self, argv: list[str], ready: str, port: int, **env: str) -> None:
+        self.argv, self.ready, self.port, self.env = argv, ready, port, env
+        self.url = f"http://127.0.0.1:{port}/mcp"
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self.argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **self.env}
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if self.ready in line:
+                return
+        raise AssertionError(f"{self.argv} ended with {self.process.wait()}")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def odd_http() -> Iterator[HttpServer]:
+    port = free_port()
+    server = HttpServer([sys.executable, str(SERVERS / "odd.py"), str(port)], "ready", port)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def group(pgid: int) -> list[int]:
+    """The running members of a process group."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                state, _, pgrp = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+                if int(pgrp) == pgid and state != "Z":
+                    found.append(int(entry.name))
+    return found
+
+
+def said(result: Any) -> str:
+    return "".join(part.text for part in result.content if part.type == "text")
