@@ -124,7 +124,7 @@ class Reading:
 
     def _status(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
         self._out(ref, at)
-        return STRING, ()
+        return (STRING, ()) if ref.path else None
 
     def _prev(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
         if not self.ordered:

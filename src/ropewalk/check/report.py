@@ -29,11 +29,11 @@ class Checked:
 
 
 class Report:
-    """Collects problems and warnings, each with the id of its node for the order at the end."""
+    """Collects problems and warnings, each with its node for the order at the end."""
 
     def __init__(self) -> None:
-        self.problems: list[tuple[str, Problem]] = []
-        self.warnings: list[tuple[str, Problem]] = []
+        self.problems: list[tuple[Node | None, Problem]] = []
+        self.warnings: list[tuple[Node | None, Problem]] = []
 
     def add(
         self,
@@ -49,19 +49,19 @@ class Report:
     ) -> None:
         """One problem at a field of a node (of the flow itself without one), and a way into it."""
         problem = Problem(path=path_of(node, owners, field, at), message=message, suggestion=suggestion, column=column)
-        (self.warnings if warning else self.problems).append((node.id if node is not None else "", problem))
+        (self.warnings if warning else self.problems).append((node, problem))
 
-    def checked(self, order: Iterable[str]) -> Checked:
-        """Everything found, in the order of the node ids given; what belongs to the flow comes last."""
+    def checked(self, order: Iterable[Node]) -> Checked:
+        """Everything found, in the order of the nodes given; what belongs to the flow comes last."""
         if not self.problems and not self.warnings:
             return Checked()
-        place: dict[str, int] = {}
-        for id in order:
-            place.setdefault(id, len(place))
+        place: dict[int, int] = {}
+        for node in order:
+            place.setdefault(id(node), len(place))
         last = len(place)
 
-        def sort(found: list[tuple[str, Problem]]) -> tuple[Problem, ...]:
-            found.sort(key=lambda entry: place.get(entry[0], last))
+        def sort(found: list[tuple[Node | None, Problem]]) -> tuple[Problem, ...]:
+            found.sort(key=lambda entry: place.get(id(entry[0]), last))
             return tuple(dict.fromkeys(problem for _, problem in found))
 
         return Checked(problems=sort(self.problems), warnings=sort(self.warnings))

@@ -52,8 +52,10 @@ class Layout:
                 self.nested.append((graph, owners))
             inner: list[tuple[Graph, Owners, int]] = []
             for node in graph.nodes:
-                if seen.setdefault(node.id, node) is not node:
+                if node.id in seen:
                     self._repeated(node, owners)
+                else:
+                    seen[node.id] = node
                 if not (_flat.get(type(node.op)) or is_flat(type(node.op))):
                     inner += [(p, (owners, node), depth + 1) for _, p in parts(node.op) if type(p) is Graph]
             stack += reversed(inner)
@@ -88,12 +90,12 @@ class Layout:
                 return owners
         return None
 
-    def order(self, body: Graph) -> Iterator[str]:
-        """Ids in document order, a node before what is inside it."""
+    def order(self, body: Graph) -> Iterator[Node]:
+        """Nodes in document order, each before what is inside it."""
         stack: list[Node] = list(reversed(body.nodes))
         while stack:
             node = stack.pop()
-            yield node.id
+            yield node
             inner = [n for _, p in parts(node.op) if type(p) is Graph for n in p.nodes]
             stack += reversed(inner)
 
