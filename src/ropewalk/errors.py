@@ -76,6 +76,14 @@ class InvalidFlow(RopewalkError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class InvalidInput(RopewalkError):
+    """The input of a run does not fit the definition's input schema: `.problems` lists each."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
 class ExpressionError(RopewalkError):
     """An expression cannot be read (at parse time) or evaluated (at run time)."""
 

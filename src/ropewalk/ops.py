@@ -6,7 +6,9 @@ Refused here: looking into a frame, touching the world except through `site.call
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from .errors import ExpressionError
@@ -109,31 +111,36 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """Run the body again and again: while `again` holds before a round, until `until` holds after
-    one, at most `limit` times. Inside, `round` counts from 0 and each round sees the state the
-    last one left. The value is the list of the rounds' values, or the last when not `collect`.
+    """Run the body again and again, one round after another: once per element of `items` if given,
+    while `again` holds before a round, until `until` holds after one, at most `limit` times.
+
+    Inside, `round` counts from 0 (with items, `item` and `index` too) and each round sees the state
+    the last one left. `again` and `until` see all nodes of the body, as the last round left them.
+    The value is the list of the rounds' values, or the last when not `collect`.
     """
 
     body: Graph
-    limit: int
+    limit: int | None = None
+    items: Expr | None = None
     again: Expr | None = None
     until: Expr | None = None
     collect: bool = True
 
     def compile(self, site: Site, /) -> Step:
-        body = site.body(self.body, binds="loop")
+        body = site.body(self.body, binds="loop" if self.items is None else "each")
         again = body.expr(self.again) if self.again is not None else None
         until = body.expr(self.until) if self.until is not None else None
-        limit, collect, play = self.limit, self.collect, body.run
+        listed = site.remember("items", _as_list(site.expr(self.items))) if self.items is not None else None
+        collect, play, limit = self.collect, body.run, self.limit
 
         async def run(frame: Frame) -> Yield:
             values: list[Json] = []
             writes: list[tuple[str, Json]] = []
             last: Json = None
-            inner = body.open(frame, 0)
-            for count in range(limit):
-                if count:
-                    inner = body.again(inner, count, last)
+            inner: Frame = None
+            items = listed(frame) if listed is not None else None
+            for count, item in _rounds(items, limit):
+                inner = body.again(inner, count, last, item) if count else body.open(frame, 0, item)
                 if again is not None and not again(inner):
                     break
                 got = await play(inner)
@@ -147,6 +154,14 @@ class Loop:
             return Yield(values if collect else last, writes)
 
         return Step(_whole, run)
+
+
+def _rounds(items: list[Json] | None, limit: int | None) -> Iterable[tuple[int, Json]]:
+    if items is not None:
+        return enumerate(items if limit is None else items[:limit])
+    if limit is None:
+        raise ExpressionError("a loop without items needs a limit")
+    return zip(range(limit), repeat(None))
 
 
 def _as_list(items: Getter) -> Getter:

@@ -1,1 +1,7 @@
+"""The notations: each a pure function from its document to a Flow. Adding one adds a line here."""
 
+from . import chain_result as _chain_result
+from .notation import NOTATIONS, Compiled, Notation, notation, notation_of
+
+__all__ = ["NOTATIONS", "Compiled", "Notation", "notation", "notation_of"]
+del _chain_result

@@ -1,0 +1,396 @@
+"""The app: a toolbox, a store and the engine. All that a door sees."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .chains import Chains, ChainService
+from .check import Checked, ToolCard, check
+from .dialects import Compiled, notation_of
+from .dialects.records import Record
+from .engine.engine import Engine, Job
+from .errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem, RopewalkError, ToolError
+from .events import Event
+from .ir import Flow, Graph, node_parts
+from .journal import Definition, Store, open_store
+from .ops import Call
+from .runs import Runs
+from .schema import compile_schema
+from .tools.executor import ExecutorCaller
+from .tools.runner import Runner
+from .tools.toolbox import Toolbox
+from .values import Json, check_json, closest, digest
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
+KEPT = 256  # compiled definitions, and executors, kept per app
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A definition compiled: `document` is its normalised form, `file` where it was read from."""
+
+    kind: str
+    name: str
+    document: dict[str, Json]
+    flow: Flow
+    fingerprint: str
+    warnings: tuple[Problem, ...]
+    compiled: Compiled
+    file: Any = None
+
+
+class Outcome(Record):
+    """How a run ended, in the words of its notation, with `run_id`, `status` and `success`."""
+
+    @property
+    def run_id(self) -> str:
+        return str(self._data["runId"])
+
+
+class App:
+    """Toolbox, store and engine together. `async with App() as app:` closes what it opened.
+
+    `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
+    `.ropewalk/ropewalk.db`. `tools` are `@tool` functions, plain callables or Tools.
+    """
+
+    def __init__(
+        self,
+        store: str | Store | None = None,
+        *,
+        tools: Iterable[Any] = (),
+        toolbox: Toolbox | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self.toolbox = toolbox if toolbox is not None else Toolbox(tools)
+        if toolbox is not None:
+            for tool in tools:
+                self.toolbox.register(tool)
+        self.runner = Runner(index=self.toolbox, timeout=timeout)
+        self._address = store
+        self._store: Store | None = None
+        self._engine: Engine | None = None
+        self._loaded: dict[str, Loaded] = {}
+        self._executors: dict[Any, ExecutorCaller] = {}
+        self._core = ChainService(self)
+        self.chains = Chains(self._core)
+
+    @classmethod
+    def open(cls, directory: Path | str | None = None, *, store: str | None = None) -> App:
+        """The app of a project: tools, servers and store from its `ropewalk.toml`."""
+        from .project import open_project
+
+        return open_project(cls, directory, store)
+
+    @property
+    def store(self) -> Store:
+        """The store, opened when it is first needed."""
+        if self._store is None:
+            given = self._address
+            self._store = open_store(given) if given is None or isinstance(given, str) else given
+        return self._store
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(self.store)
+        return self._engine
+
+    @property
+    def runs(self) -> Runs:
+        return Runs(self.engine)
+
+    async def __aenter__(self) -> App:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Leave no process and no open file behind. Idempotent."""
+        await self.toolbox.close()
+        if self._store is not None:
+            self._store.close()
+
+    # --- definitions --------------------------------------------------------------------------
+
+    def load(self, source: Path | str | Mapping[str, Any]) -> Loaded:
+        """Read and compile a definition: a file, a directory, text, or the document itself.
+
+        Raises InvalidFlow with every problem, each with its place in the file.
+        """
+        if isinstance(source, Mapping):
+            return self.loaded(source)
+        from .source import attach, load
+
+        document = load(source)
+        try:
+            return self.loaded(document.data, document)
+        except InvalidFlow as exc:
+            raise InvalidFlow(attach(exc.problems, document)) from None
+
+    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
+        """Compile a document, from the cache when it is one of before."""
+        compiled = notation_of(document).compile(document)
+        fingerprint = digest(compiled.document)
+        known = self._loaded.get(fingerprint)
+        if known is not None and file is None:
+            return known
+        loaded = Loaded(
+            kind=compiled.kind,
+            name=compiled.name or compiled.id,
+            document=compiled.document,
+            flow=compiled.flow if known is None else known.flow,
+            fingerprint=fingerprint,
+            warnings=compiled.warnings,
+            compiled=compiled,
+            file=file,
+        )
+        return self._keep(loaded)
+
+    def _keep(self, loaded: Loaded) -> Loaded:
+        if len(self._loaded) >= KEPT:
+            del self._loaded[next(iter(self._loaded))]
+        self._loaded[loaded.fingerprint] = loaded
+        return loaded
+
+    def stored(self, definition: Definition) -> Loaded:
+        """A stored definition, compiled once per process."""
+        known = self._loaded.get(definition.fingerprint)
+        return known if known is not None else self.loaded({**definition.document, "kind": definition.kind})
+
+    def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
+        """Everything wrong with a definition and, as warnings, what is doubtful."""
+        from .source import attach
+
+        found = check(loaded.flow, self._cards(), unknown_tools=unknown_tools)
+        warnings = (*loaded.warnings, *found.warnings)
+        if loaded.file is None:
+            return Checked(problems=found.problems, warnings=warnings)
+        return Checked(
+            problems=tuple(attach(found.problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file))
+        )
+
+    def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
+        """Raise InvalidFlow when the definition is wrong."""
+        found = self.check(loaded, unknown_tools=unknown_tools)
+        if found.problems:
+            raise InvalidFlow(found.problems)
+
+    def _cards(self) -> Cards:
+        return Cards(self.toolbox)
+
+    async def validate(self, source: Path | str | Mapping[str, Any]) -> Checked:
+        """Check a definition against the tools there are; calls no tool."""
+        loaded = self.load(source)
+        await self.connect_for(loaded.flow)
+        return self.check(loaded)
+
+    async def plan(self, source: Path | str | Mapping[str, Any]) -> Plan:
+        """What would run, in which order, with which tools; calls nothing."""
+        from .plan import plan
+
+        loaded = self.load(source)
+        await self.connect_for(loaded.flow)
+        found = self.check(loaded)
+        if found.problems:
+            raise InvalidFlow(found.problems)
+        return plan(loaded.flow, self._cards(), found.warnings, kind=loaded.kind)
+
+    def draw(self, source: Path | str | Mapping[str, Any], format: str = "mermaid") -> str:
+        """The graph as `mermaid`, `svg` or `text`."""
+        from . import draw
+
+        drawings = {"mermaid": draw.mermaid, "svg": draw.svg, "text": draw.text}
+        if format not in drawings:
+            raise NotFound("drawing format", format, suggestion=closest(format, drawings))
+        drawn: str = drawings[format](self.load(source).flow)
+        return drawn
+
+    # --- tools --------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Connect every configured server; those that fail are in `toolbox.failures`."""
+        await self.toolbox.connect()
+
+    async def connect_for(self, flow: Flow) -> None:
+        """Connect the servers when the flow names a tool that is not known yet."""
+        if any(self.toolbox.get(tool) is None for tool in tools_of(flow.body)):
+            await self.toolbox.connect()
+
+    async def call_tool(self, tool_id: str, args: dict[str, Json] | None = None, *, on_progress: Any = None) -> Json:
+        """Call one tool through the whole pipeline and return its value."""
+        if self.toolbox.get(tool_id) is None:
+            await self.toolbox.connect()
+        bound = self.runner.bind(tool_id)
+        return await bound.call(dict(args or {}), None, None, on_progress)
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        source: Path | str | Mapping[str, Any],
+        input: Json = None,
+        *,
+        run_id: str | None = None,
+        variables: Mapping[str, Json] | None = None,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        concurrency: int | None = None,
+    ) -> Outcome:
+        """Load, check and run a definition. What fails in a tool is in the outcome, not raised."""
+        loaded = self.load(source)
+        if concurrency is not None:
+            loaded = self.loaded({**loaded.document, "kind": loaded.kind, "concurrency": concurrency})
+        result = await self.execute(
+            loaded, run_id=run_id, input=input, variables=variables, executor=executor, on_event=on_event
+        )
+        return outcome(result)
+
+    async def execute(
+        self,
+        loaded: Loaded,
+        *,
+        definition_id: str | None = None,
+        run_id: str | None = None,
+        input: Json = None,
+        variables: Mapping[str, Json] | None = None,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> dict[str, Json]:
+        """Run a compiled definition with everything checked first; returns the notation's result."""
+        caller = self._caller(executor)
+        if executor is None:
+            await self._ready(loaded)
+        check_input(loaded.flow, input)
+        state = check_json(dict(variables), "variables") if variables else None
+        job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
+        return await self.engine.run(job)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Outcome:
+        """Go on with a run whose process died; a finished run gives its recorded result."""
+        row = self.store.get_run(run_id)
+        if row is None:
+            raise NotFound("run", run_id)
+        if row.status != "running":
+            return outcome({**(row.result or {}), "status": row.status, "executionId": run_id})
+        context = row.context or {}
+        if context.get("executor") and executor is None:
+            raise RopewalkError(f"run {run_id} was started with a tool executor of its own; give it again to resume")
+        loaded = self.loaded({**row.document, "kind": row.kind})
+        if executor is None:
+            await self._ready(loaded)
+        state = context.get("variables")
+        job = self._job(loaded, run_id, self._caller(executor), row.input, state, row.definition_id, on_event)
+        return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))
+
+    async def _ready(self, loaded: Loaded) -> None:
+        """Tools connected, and every tool the flow names known with arguments that fit."""
+        await self.connect_for(loaded.flow)
+        self.ensure(loaded, unknown_tools="problem")
+
+    def _job(
+        self,
+        loaded: Loaded,
+        run_id: str,
+        caller: Any,
+        input: Json,
+        state: Mapping[str, Json] | None,
+        definition_id: str | None,
+        on_event: Callable[[Event], None] | None,
+    ) -> Job:
+        return Job(
+            run_id=run_id,
+            kind=loaded.kind,
+            name=loaded.name,
+            flow=loaded.flow,
+            fingerprint=loaded.fingerprint,
+            document=loaded.document,
+            caller=caller,
+            render=loaded.compiled.render,
+            definition_id=definition_id,
+            input=input,
+            context={"variables": state, "executor": caller is not self.runner},
+            state=state,
+            watcher=on_event,
+        )
+
+    def _caller(self, executor: Executor | None) -> Any:
+        if executor is None:
+            return self.runner
+        known = self._executors.get(executor)
+        if known is None:
+            if len(self._executors) >= KEPT:
+                del self._executors[next(iter(self._executors))]
+            known = self._executors[executor] = ExecutorCaller(executor)
+        return known
+
+
+class Cards:
+    """The toolbox as the check sees it: schemas by tool id."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    def __call__(self, tool_id: str) -> ToolCard | None:
+        try:
+            found = self.toolbox.get(tool_id)
+        except ToolError:
+            return None
+        return None if found is None else ToolCard(found.input_schema, found.output_schema)
+
+    def names(self) -> list[str]:
+        return [tool.id for tool in self.toolbox.list()]
+
+
+def tools_of(body: Graph) -> set[str]:
+    """The ids of all tools that a region calls."""
+    found: set[str] = set()
+    for node in body.nodes:
+        if isinstance(node.op, Call):
+            found.add(node.op.tool)
+            continue
+        for _, part in node_parts(node):
+            if isinstance(part, Graph):
+                found |= tools_of(part)
+    return found
+
+
+def check_input(flow: Flow, input: Json) -> None:
+    """Raise InvalidInput, with every problem, when `input` is no JSON or does not fit the schema."""
+    try:
+        check_json(input, "input")
+    except InvalidValue as exc:
+        raise InvalidInput([Problem(path=exc.place, message=exc.message)]) from exc
+    if flow.input_schema is not None:
+        problems = compile_schema(flow.input_schema).problems(input, "input")
+        if problems:
+            raise InvalidInput(problems)
+
+
+def outcome(result: dict[str, Json]) -> Outcome:
+    """A notation's result with the names that every outcome has."""
+    run_id = result.get("executionId")
+    return Outcome({"runId": run_id, "result": result.get("results"), **result})
+
+
+def new_run_id() -> str:
+    """A time-ordered id (UUID version 7)."""
+    from uuid_utils import uuid7
+
+    return str(uuid7())
+
+
+__all__ = ["App", "Loaded", "Outcome", "new_run_id"]

@@ -1,0 +1,321 @@
+"""From a chain as read to the graph: modes become regions, strategies policies, jumps gates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..errors import ExpressionError, Problem
+from ..expr import lift, parse, transform_expr
+from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref, rebind
+from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
+from ..values import Json, closest
+from .chain import ChainDocument, ChainNode
+from .fields import Report, join, say
+
+ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "iteration", "error", "secret"))
+LABELS: Final = {
+    "args": "params",
+    "when": "condition",
+    "value": "condition",
+    "arms[0][0]": "condition",
+    "items": "items",
+    "again": "while",
+    "until": "until",
+    "seconds": "delay",
+    "policy.on_error.value": "fallback",
+    "policy.timeout": "timeout",
+    "policy.retry": "maxRetries",
+    "after": "dependsOn",
+    "writes": "outputVar",
+    "limit": "concurrency",
+    "tool": "tool",
+    "body": "nodes",
+}
+ROUNDS: Final = "rounds"  # the hidden node that a chain in loop mode is wrapped in
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What surrounds a node: its list of siblings, and what `$iteration` and `$prev` mean there."""
+
+    siblings: Mapping[str, int]
+    ordered: bool
+    mode: str
+    round: str | None = None
+    apart: frozenset[str] = frozenset()  # ids of siblings that run at the same time
+    fallback: bool = False
+
+
+class ChainCompiler:
+    """Compiles one chain; `problems` and `warnings` grow as it goes."""
+
+    def __init__(self, chain: ChainDocument) -> None:
+        self.chain = chain
+        self.fields = chain.fields
+        self.problems: Report = list(chain.problems)
+        self.warnings: Report = []
+        self.names: dict[str, str] = {}  # variables that are read, and where first
+        self.written: set[str] = set()
+        self.top = {node.id: i for i, node in enumerate(chain.nodes)}
+
+    def flow(self) -> Flow:
+        mode = str(self.fields["mode"])
+        apart = frozenset(self.top) if mode == "parallel" else frozenset()
+        looping = mode == "loop"
+        within = Within(
+            self.top, mode in ("sequential", "conditional", "loop"), mode, "round" if looping else None, apart
+        )
+        nodes = tuple(self.node(node, within) for node in self.chain.nodes)
+        nodes = self._routed(self.chain.nodes, nodes, within)
+        result = Obj(tuple((node.id, Ref("out", (node.id,))) for node in nodes))
+        ordered = within.ordered
+        limit = None if ordered else int(self.fields["concurrency"])
+        body = Graph(nodes=nodes, result=result, ordered=ordered, limit=limit)
+        until = self.fields.get("until")
+        if looping:
+            test = self.expression(until, "until", within) if until else None
+            rounds = Loop(body=body, limit=int(self.fields["maxIterations"]), until=test, collect=False)
+            hidden = Node(id=self._free(ROUNDS), op=rounds, meta=Meta(hidden=True, labels=LABELS))
+            body = Graph(nodes=(hidden,), result=Ref("out", (hidden.id,)), ordered=True)
+        elif until:
+            say(self.problems, "until", f"only a chain in loop mode has until, this one is {mode}")
+        timeout = self.fields["timeout"]
+        return Flow(
+            name=str(self.fields["name"] or self.fields["id"]),
+            body=body,
+            state=self._channels(),
+            input_schema=self.fields.get("inputSchema"),
+            timeout=timeout / 1000 if timeout else None,
+        )
+
+    def _free(self, id: str) -> str:
+        while id in self.top:
+            id += "_"
+        return id
+
+    def _channels(self) -> dict[str, Channel]:
+        variables = self.fields["variables"]
+        channels = {name: Channel(initial=value) for name, value in variables.items()}
+        for name in sorted(self.written | set(self.names)):
+            channels.setdefault(name, Channel(present=False))
+        for name, path in self.names.items():
+            if name not in variables and name not in self.written:
+                hint = closest(name, [*variables, *self.written])
+                message = f"nothing here sets the variable {name!r}; it has to come with the execution"
+                say(self.warnings, path, message, hint)
+        return channels
+
+    # --- one node -----------------------------------------------------------------------------
+
+    def node(self, node: ChainNode, within: Within) -> Node:
+        out = node.get("outputVar")
+        if out:
+            self.written.add(out)
+        condition = node.get("condition") if node.type != "condition" else None
+        description = str(node.get("description") or node.get("name") or "")
+        after = node.get("dependsOn") or ()
+        if after and within.mode != "dag":
+            say(self.problems, join(node.path, "dependsOn"), "only nodes of a chain in dag mode have dependsOn")
+            after = ()
+        return Node(
+            id=node.id,
+            op=self.op(node, within),
+            after=frozenset(after),
+            when=self.expression(condition, join(node.path, "condition"), within) if condition else None,
+            writes=Obj(((out, Ref("out", (node.id,))),)) if out else None,
+            policy=self.policy(node, within),
+            meta=Meta(source=node.path, labels=LABELS, description=description),
+        )
+
+    def op(self, node: ChainNode, within: Within) -> Op:
+        match node.type:
+            case "tool":
+                params = node.get("params")
+                args = self.value({} if params is None else params, join(node.path, "params"), within)
+                return Call(tool=str(node.get("tool", "")), args=args)
+            case "condition":
+                return self._condition(node, within)
+            case "loop":
+                return self._loop(node, within)
+            case "parallel":
+                return Block(body=self._parallel(node, within))
+            case "transform":
+                return Compute(value=self._transform(node, within))
+            case "delay":
+                return Sleep(seconds=self._delay(node, within))
+            case "wait":
+                say(self.problems, join(node.path, "type"), "wait nodes are not supported yet")
+        return Compute(value=NULL)
+
+    def _condition(self, node: ChainNode, within: Within) -> Op:
+        text = node.get("condition")
+        if not text:
+            say(self.problems, join(node.path, "condition"), "required for a condition node")
+        test = self.expression(text, join(node.path, "condition"), within) if text else NULL
+        then, otherwise = (self._branch(node, key, within) for key in ("then", "otherwise"))
+        return Branch(
+            arms=((test, then or Graph(nodes=(), result=Lit(True))),),
+            default=otherwise or Graph(nodes=(), result=Lit(False)),
+        )
+
+    def _branch(self, node: ChainNode, key: str, within: Within) -> Graph | None:
+        body = node.bodies.get(key)
+        return self._line(body, replace(within, mode="sequential")) if body else None
+
+    def _line(self, body: list[ChainNode], within: Within) -> Graph:
+        """Nodes in order; the value is the last one's output."""
+        inside = Within({n.id: i for i, n in enumerate(body)}, True, within.mode, within.round, within.apart)
+        nodes = self._routed(body, tuple(self.node(n, inside) for n in body), inside)
+        return Graph(nodes=nodes, result=Ref("out", (nodes[-1].id,)) if nodes else NULL, ordered=True)
+
+    def _loop(self, node: ChainNode, within: Within) -> Op:
+        items = node.get("items")
+        width = int(node.get("concurrency", 1))
+        apart = width > 1 and items is not None
+        inside = replace(within, mode="sequential", round="index" if items is not None else "round")
+        body = self._line(node.bodies.get("nodes", []), inside)
+        if not body.nodes:
+            say(self.problems, join(node.path, "nodes"), "must be a non-empty list of nodes")
+        limit = node.get("maxIterations")
+        over = self.value(items, join(node.path, "items"), within) if items is not None else None
+        if apart and over is not None:
+            return Map(items=over, body=body, limit=width)
+        # The conditions of a loop see its body's nodes, as `until` of a whole chain does.
+        ends = replace(inside, siblings={n.id: i for i, n in enumerate(node.bodies.get("nodes", []))})
+        again, until = (
+            self.expression(node.get(key), join(node.path, key), ends) if node.get(key) else None
+            for key in ("while", "until")
+        )
+        if over is None and limit is None:
+            limit = int(self.fields["maxIterations"])
+        return Loop(body=body, limit=limit, items=over, again=again, until=until)
+
+    def _parallel(self, node: ChainNode, within: Within) -> Graph:
+        body = node.bodies.get("nodes", [])
+        siblings = {n.id: i for i, n in enumerate(body)}
+        inside = Within(siblings, False, "parallel", within.round, within.apart | frozenset(siblings))
+        nodes = tuple(self.node(n, inside) for n in body)
+        if not nodes:
+            say(self.problems, join(node.path, "nodes"), "must be a non-empty list of nodes")
+        self._no_jumps(body, "parallel")
+        limit = int(node.get("concurrency", self.fields["concurrency"]))
+        result = Obj(tuple((n.id, Ref("out", (n.id,))) for n in nodes))
+        return Graph(nodes=nodes, result=result, limit=limit)
+
+    def _transform(self, node: ChainNode, within: Within) -> Expr:
+        spec = node.get("transform") or {}
+        path = join(node.path, "transform")
+        source = node.get("input")
+        data: Expr = Ref("prev")
+        if source is not None:
+            data = lift(source, ROOTS, path=join(node.path, "input"), problems=self.problems)
+        made = transform_expr(spec, data, roots=ROOTS | {"acc"}, path=path, problems=self.problems)
+        return self._bound(made, path, within)
+
+    def _delay(self, node: ChainNode, within: Within) -> Expr:
+        delay, path = node.get("delay", 0), join(node.path, "delay")
+        if isinstance(delay, str):
+            return Fn("/", (self.value(delay, path, within), Lit(1000)))
+        if isinstance(delay, bool) or not isinstance(delay, (int, float)) or not 0 <= delay < float("inf"):
+            say(self.problems, path, f"must be milliseconds of 0 or more, not {delay!r}")
+            return Lit(0)
+        return Lit(delay / 1000)
+
+    def policy(self, node: ChainNode, within: Within) -> Policy:
+        get = node.fields.get
+        strategy = get("errorStrategy") or self.fields["errorStrategy"]
+        timeout = get("timeout")
+        if strategy == "stop" and timeout is None and not node.get("onError"):
+            return NO_POLICY
+        retry = Retry()
+        if strategy == "retry":
+            tries = int(get("maxRetries", self.fields["maxRetries"]) or 0)
+            delay = float(get("retryDelay", self.fields["retryDelay"]) or 0)
+            retry = Retry(attempts=1 + tries, delay=delay / 1000)
+        on_error = None
+        if node.get("onError"):
+            on_error = OnError()
+        elif strategy == "continue":
+            on_error = OnError(reported=True)
+        elif strategy == "skip":
+            on_error = OnError()
+        elif strategy == "fallback" and "fallback" in node.fields:
+            on_error = OnError(value=self.value(get("fallback"), join(node.path, "fallback"), within))
+        return Policy(retry=retry, timeout=timeout / 1000 if timeout else None, on_error=on_error)
+
+    # --- jumps and dependencies ---------------------------------------------------------------
+
+    def _routed(self, body: list[ChainNode], nodes: tuple[Node, ...], within: Within) -> tuple[Node, ...]:
+        from .chain_routes import dag_gates, line_gates
+
+        if within.mode == "dag":
+            return dag_gates(body, nodes, self.fields["errorStrategy"], self.problems)
+        if within.mode in ("parallel", "loop") and within.siblings is self.top:
+            self._no_jumps(body, within.mode)
+            return nodes
+        return line_gates(body, nodes, self.problems)
+
+    def _no_jumps(self, body: list[ChainNode], mode: str) -> None:
+        for node in body:
+            for key in ("onSuccess", "onError"):
+                if node.get(key):
+                    say(self.problems, join(node.path, key), f"nodes in {mode} mode cannot jump")
+
+    # --- values and expressions ---------------------------------------------------------------
+
+    def value(self, value: Json, path: str, within: Within) -> Expr:
+        """JSON with references in it."""
+        return self._bound(lift(value, ROOTS, path=path, problems=self.problems), path, within)
+
+    def expression(self, text: Json, path: str, within: Within) -> Expr:
+        """An expression's text."""
+        try:
+            return self._bound(parse(str(text)), path, within)
+        except ExpressionError as exc:
+            self.problems.append(Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion))
+            return NULL
+
+    def _bound(self, expr: Expr, path: str, within: Within) -> Expr:
+        if isinstance(expr, Lit):
+            return expr
+        return rebind(expr, lambda ref: self._bind(ref, path, within))
+
+    def _bind(self, ref: Ref, path: str, within: Within) -> Expr:
+        """What a reference of the document is in the graph."""
+        root = ref.root
+        if root in ("steps", "output"):
+            return self._node_output(ref, path, within)
+        if root == "var":
+            if not ref.path:
+                return Ref("state", (), column=ref.column)
+            name = str(ref.path[0])
+            if name == "iteration" and within.round is not None:
+                return Ref(within.round, ref.path[1:], column=ref.column)
+            self.names.setdefault(name, path)
+            return Ref("state", ref.path, column=ref.column)
+        if root == "iteration":
+            if within.round is None:
+                return self._wrong(ref, path, "$iteration has a meaning only inside a loop")
+            return Ref(within.round, ref.path, column=ref.column)
+        if root not in ROOTS and root != "acc":
+            return self._wrong(ref, path, f"${root} is not known in chains", closest(root, ROOTS))
+        return ref
+
+    def _node_output(self, ref: Ref, path: str, within: Within) -> Expr:
+        if not ref.path:
+            return self._wrong(ref, path, f"${ref.root} needs the id of a node, such as ${ref.root}.NAME")
+        head, rest = ref.path[0], ref.path[1:]
+        if isinstance(head, int):
+            if not 0 <= head < len(self.chain.nodes):
+                return self._wrong(ref, path, f"there is no step {head}; the chain has {len(self.chain.nodes)}")
+            head = self.chain.nodes[head].id
+        if head in within.apart:
+            return self._wrong(ref, path, f"{head!r} runs at the same time, so it may not be finished before this")
+        return Ref("out", (head, *rest), elide=True, column=ref.column)
+
+    def _wrong(self, ref: Ref, path: str, message: str, suggestion: str | None = None) -> Expr:
+        self.problems.append(Problem(path=path, message=message, column=ref.column, suggestion=suggestion))
+        return NULL

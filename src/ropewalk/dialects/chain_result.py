@@ -1,0 +1,62 @@
+"""Chains as a notation: the document compiled, and an ending in the words of the chain documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidFlow
+from ..values import Json
+from .chain import read
+from .chain_flow import ChainCompiler
+from .notation import Compiled, notation
+
+
+def _fits(document: Mapping[str, Json]) -> bool:
+    nodes = document.get("nodes")
+    return isinstance(nodes, list) and "graph" not in document
+
+
+@notation("chain", fits=_fits)
+def compile_chain(config: Mapping[str, Json]) -> Compiled:
+    """Read and compile a chain; raises InvalidFlow with every problem of the document."""
+    chain = read(config)
+    compiler = ChainCompiler(chain)
+    flow = compiler.flow() if chain.nodes else None
+    if compiler.problems or flow is None:
+        raise InvalidFlow(compiler.problems)
+    return Compiled(
+        kind="chain",
+        id=str(chain.fields["id"]),
+        name=str(chain.fields["name"]),
+        document=chain.to_dict(),
+        flow=flow,
+        warnings=tuple(compiler.warnings),
+        render=Rendering(str(chain.fields["id"])),
+    )
+
+
+class Rendering:
+    """Writes an ending as an ExecutionResult."""
+
+    def __init__(self, chain_id: str) -> None:
+        self.chain_id = chain_id
+
+    def __call__(self, ending: Any) -> dict[str, Json]:
+        errors = [
+            {"nodeId": e.node, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
+            for e in ending.failures
+        ]
+        if ending.error is not None and not ending.failures:
+            kind = type(ending.error).__name__
+            errors = [{"nodeId": None, "tool": None, "message": str(ending.error), "kind": kind, "attempts": 1}]
+        return {
+            "success": ending.status == "completed",
+            "executionId": ending.run_id,
+            "chainId": self.chain_id,
+            "status": ending.status,
+            "results": ending.outputs,
+            "variables": ending.state,
+            "errors": errors,
+            "duration": round(ending.duration * 1000, 3),
+        }

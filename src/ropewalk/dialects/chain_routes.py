@@ -1,0 +1,107 @@
+"""onSuccess, onError and dependsOn as gates: a node is not reached where its gate is false."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..expr.ast import Expr, Fn, Lit, Ref
+from ..ir import Node, siblings_read
+from ..values import closest
+from .chain import ChainNode
+from .fields import Report, join, say
+
+OK, FAILED, DEAD = Lit("ok"), Lit("failed"), Lit("dead")
+
+
+def line_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -> tuple[Node, ...]:
+    """In order: `onSuccess` and `onError` name a later node to go to next, skipping those between."""
+    position = {node.id: i for i, node in enumerate(body)}
+    gates: dict[int, list[Expr]] = {}
+    for i, node in enumerate(body):
+        for key, outcome in (("onSuccess", OK), ("onError", FAILED)):
+            for target in _targets(node, key, position, report):
+                if position[target] <= i:
+                    say(report, join(node.path, key), f"must name a later node; {target!r} stands before")
+                for between in range(i + 1, position[target]):
+                    gates.setdefault(between, []).append(Fn("!=", (Ref("status", (node.id,)), outcome)))
+    if not gates:
+        return nodes
+    return tuple(replace(node, gate=all_of(gates[i])) if i in gates else node for i, node in enumerate(nodes))
+
+
+def dag_gates(body: list[ChainNode], nodes: tuple[Node, ...], strategy: str, report: Report) -> tuple[Node, ...]:
+    """In a DAG: a failed or unreached dependency keeps a node from running, a skipped one does
+    not; a node named by `onSuccess` or `onError` runs when one of those that name it had that
+    outcome."""
+    position = {node.id: i for i, node in enumerate(body)}
+    routes: dict[str, list[tuple[str, Lit]]] = {}
+    for node in body:
+        for key, outcome in (("onSuccess", OK), ("onError", FAILED)):
+            for target in _targets(node, key, position, report):
+                if target == node.id:
+                    say(report, join(node.path, key), "a node cannot lead to itself")
+                else:
+                    routes.setdefault(target, []).append((node.id, outcome))
+    fails = {node.id for node in body if _may_fail(node, strategy)}
+    gated = _gated(nodes, routes, fails)
+    return tuple(_gate(node, routes.get(node.id, []), fails, gated) for node in nodes)
+
+
+def _may_fail(node: ChainNode, strategy: str) -> bool:
+    """Whether the node can end as failed while the chain goes on and its dependents must not."""
+    own = node.get("errorStrategy") or strategy
+    return bool(node.get("onError")) or own == "continue"
+
+
+def _gated(nodes: tuple[Node, ...], routes: dict[str, list[tuple[str, Lit]]], fails: set[str]) -> set[str]:
+    """The ids of nodes that may turn out dead: those routed to, and whatever hangs on them or on
+    a node that may fail."""
+    then: dict[str, list[str]] = {}
+    for node in nodes:
+        for before in node.after | siblings_read(node):
+            then.setdefault(before, []).append(node.id)
+    found: set[str] = set()
+    todo = [*routes, *(id for failing in fails for id in then.get(failing, []))]
+    while todo:
+        id = todo.pop()
+        if id not in found:
+            found.add(id)
+            todo.extend(then.get(id, []))
+    return found
+
+
+def _gate(node: Node, routes: list[tuple[str, Lit]], fails: set[str], gated: set[str]) -> Node:
+    named = {id for id, _ in routes}
+    terms: list[Expr] = []
+    for before in sorted((node.after | siblings_read(node)) - named - {node.id}):
+        if before in fails:
+            terms.append(Fn("!=", (Ref("status", (before,)), FAILED)))
+        if before in gated:
+            terms.append(Fn("!=", (Ref("status", (before,)), DEAD)))
+    if routes:
+        terms.append(_tree("||", [Fn("==", (Ref("status", (id,)), outcome)) for id, outcome in routes]))
+    if not terms:
+        return node
+    return replace(node, gate=all_of(terms), after=node.after | named)
+
+
+def _targets(node: ChainNode, key: str, position: dict[str, int], report: Report) -> list[str]:
+    found = []
+    for target in node.get(key) or []:
+        if target in position:
+            found.append(target)
+        else:
+            say(report, join(node.path, key), f"names no node here: {target!r}", closest(target, position))
+    return found
+
+
+def all_of(terms: list[Expr]) -> Expr:
+    return _tree("&&", terms)
+
+
+def _tree(op: str, terms: list[Expr]) -> Expr:
+    """A balanced tree, so that a thousand terms nest ten deep."""
+    if len(terms) == 1:
+        return terms[0]
+    half = len(terms) // 2
+    return Fn(op, (_tree(op, terms[:half]), _tree(op, terms[half:])))

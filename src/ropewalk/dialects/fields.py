@@ -1,0 +1,142 @@
+"""Reading a document: known keys in either spelling, right types, every problem with its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from ..errors import Problem
+from ..values import Json, closest
+
+Report = list[Problem]
+
+
+@lru_cache(maxsize=1024)
+def camel(key: str) -> str:
+    """`error_strategy` -> `errorStrategy`; anything else as it is."""
+    head, *rest = key.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
+
+
+@lru_cache(maxsize=1024)
+def snake(key: str) -> str:
+    """`errorStrategy` -> `error_strategy`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
+
+
+def say(report: Report, path: str, message: str, suggestion: str | None = None) -> None:
+    report.append(Problem(path=path, message=message, suggestion=suggestion))
+
+
+def known_keys(doc: Mapping[str, Json], known: Mapping[str, Any], path: str, report: Report) -> dict[str, Json]:
+    """The document with its keys in the documented spelling; unknown and repeated ones reported."""
+    found: dict[str, Json] = {}
+    for key, value in doc.items():
+        name = key if key in known else camel(key) if isinstance(key, str) else key
+        if name not in known:
+            where = f"{path}.{key}" if path else str(key)
+            say(report, where, "unknown key", closest(str(name), known))
+        elif name in found:
+            say(report, f"{path}.{key}" if path else str(key), f"given twice, also as {name}")
+        else:
+            found[name] = value
+    return found
+
+
+def join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+# --- one checker per kind of value: (value, path, report) -> the value to use ------------------
+
+Checker = Callable[[Json, str, Report], Json]
+
+
+def text(value: Json, path: str, report: Report) -> Json:
+    if not isinstance(value, str):
+        say(report, path, f"must be a string, not {kind(value)}")
+    return value
+
+
+def name(value: Json, path: str, report: Report) -> Json:
+    if not isinstance(value, str) or not value.strip():
+        say(report, path, "must be a non-empty string")
+    return value
+
+
+def mapping(value: Json, path: str, report: Report) -> Json:
+    if not isinstance(value, Mapping):
+        say(report, path, f"must be an object, not {kind(value)}")
+        return {}
+    return value
+
+
+def names(value: Json, path: str, report: Report) -> Json:
+    """A name or a list of names -> a list of names."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(n, str) for n in found):
+        say(report, path, f"must be an id or a list of ids, not {kind(value)}")
+        return []
+    return found
+
+
+def number(value: Json, path: str, report: Report) -> Json:
+    """A finite number of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        say(report, path, f"must be a number, not {kind(value)}")
+        return 0
+    if not math.isfinite(value) or value < 0:
+        say(report, path, f"must be 0 or more, not {value}")
+        return 0
+    return value
+
+
+def count(value: Json, path: str, report: Report) -> Json:
+    """A whole number of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        say(report, path, f"must be a whole number, not {kind(value)}")
+        return 0
+    if value < 0:
+        say(report, path, f"must be 0 or more, not {value}")
+        return 0
+    return value
+
+
+def positive(value: Json, path: str, report: Report) -> Json:
+    """A whole number of 1 or more."""
+    if not isinstance(value, bool) and isinstance(value, int) and value < 1:
+        say(report, path, f"must be 1 or more, not {value}")
+        return 1
+    return count(value, path, report) or 1
+
+
+def anything(value: Json, path: str, report: Report) -> Json:
+    return value
+
+
+def one_of(words: tuple[str, ...]) -> Checker:
+    """One of some words, in any letter case."""
+
+    def check(value: Json, path: str, report: Report) -> Json:
+        word = str(getattr(value, "value", value)).strip().lower().replace("-", "_")
+        if not isinstance(value, str) or word not in words:
+            say(report, path, f"unknown value {value!r}; it is one of {', '.join(words)}", closest(word, words))
+            return words[0]
+        return word
+
+    return check
+
+
+def kind(value: Json) -> str:
+    """The JSON name of a value's type, or the Python one where it is no JSON."""
+    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string",
+             list: "a list", dict: "an object"}  # fmt: skip
+    return names.get(type(value), type(value).__name__)
+
+
+def closest_attribute(owner: str, name: str, data: Mapping[str, Any]) -> str:
+    """The text of an AttributeError, with what was probably meant."""
+    hint = closest(camel(name), data)
+    return f"{owner} has no {name!r}" + (f"; did you mean {snake(hint)!r}?" if hint else "")

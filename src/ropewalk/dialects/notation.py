@@ -1,0 +1,69 @@
+"""What a notation is: a kind, a test of shape, and a pure function from document to Flow.
+
+To add one, write a file here with a function decorated by `@notation("kind", fits=...)` and import
+it in this folder's `__init__`. Documents are told apart by `kind:` or else by shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidFlow, Problem
+from ..ir import Flow
+from ..values import Json, closest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A document compiled: its normalised form, its graph, what is doubtful in it, and how an
+    ending of the engine (`engine.run.Ending`) is written in the words of the notation."""
+
+    kind: str
+    id: str
+    name: str
+    document: dict[str, Json]
+    flow: Flow
+    warnings: tuple[Problem, ...]
+    render: Callable[[Any], dict[str, Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    kind: str
+    fits: Callable[[Mapping[str, Json]], bool]
+    compile: Callable[[Mapping[str, Json]], Compiled]
+
+
+NOTATIONS: dict[str, Notation] = {}
+
+
+def notation(
+    kind: str, *, fits: Callable[[Mapping[str, Json]], bool]
+) -> Callable[[Callable[[Mapping[str, Json]], Compiled]], Callable[[Mapping[str, Json]], Compiled]]:
+    """Register a compiler of documents of `kind`; it raises InvalidFlow with every problem."""
+
+    def register(compile: Callable[[Mapping[str, Json]], Compiled]) -> Callable[[Mapping[str, Json]], Compiled]:
+        NOTATIONS[kind] = Notation(kind, fits, compile)
+        return compile
+
+    return register
+
+
+def notation_of(document: Json) -> Notation:
+    """The notation of a document: what its `kind` says, else the first whose shape it has."""
+    if not isinstance(document, Mapping):
+        raise InvalidFlow([Problem(path="", message="a definition is an object with named fields")])
+    kind = document.get("kind")
+    if kind is not None:
+        found = NOTATIONS.get(str(kind))
+        if found is None:
+            message = f"unknown kind {kind!r}; it is one of {', '.join(NOTATIONS)}"
+            raise InvalidFlow([Problem(path="kind", message=message, suggestion=closest(str(kind), NOTATIONS))])
+        return found
+    for candidate in NOTATIONS.values():
+        if candidate.fits(document):
+            return candidate
+    message = f"cannot tell what this is; say it with kind: {' | '.join(NOTATIONS)}"
+    raise InvalidFlow([Problem(path="", message=message)])

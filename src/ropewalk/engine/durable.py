@@ -1,0 +1,133 @@
+"""The steps of a run that is journaled: what was recorded is read back, never done again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ..errors import ExecutionFailed, JournalConflict, NodeFailed, ToolError
+from ..ir import Getter, Step
+from ..journal.journal import Entry
+from ..values import Json, digest
+from .frame import RUN, Frame, Spot, key_of, path_of
+
+
+class PastFailure(ExecutionFailed):
+    """A tool failure read back from the journal; its original exception is gone with its process."""
+
+    def __init__(self, recorded: dict[str, Any]) -> None:
+        super().__init__(recorded["tool"], recorded["op"], recorded["message"])
+        self.retryable = bool(recorded["retryable"])
+        self.kind = recorded["kind"]
+
+
+def call(tool: str, bound: Any, get: Getter, shown: Getter, spot: Spot) -> Step:
+    """A tool call: its result is committed before anything depends on it.
+
+    `shown` gives the arguments as they may be written down (secrets as references); only their
+    digest is kept. A recorded call with other arguments is a JournalConflict.
+    """
+
+    async def run(frame: Frame) -> Json:
+        run_ = frame[RUN]
+        args = get(frame)
+        path = path_of(frame, spot)
+        mark = digest([tool, args if shown is get else shown(frame)])
+        if run_.log.past:
+            known = run_.log.past.get((path, "call")) or run_.log.past.get((path, "call_failed"))
+            if known is not None:
+                if known.digest != mark:
+                    raise JournalConflict(
+                        run_.id, path, f"the journal holds a call of {tool} with other arguments than now"
+                    )
+                if known.kind == "call_failed":
+                    raise PastFailure(known.data)
+                return known.data
+        started = run_.now()
+        run_.touch(spot.id)
+        try:
+            value = await bound.call(args, f"{run_.id}/{key_of(frame, spot)}")
+        except ToolError as exc:
+            data = {
+                "tool": exc.tool_id,
+                "op": exc.op,
+                "message": run_.redact(exc.reason),
+                "retryable": exc.retryable,
+                "kind": type(exc).__name__,
+            }
+            await run_.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run_.now()))
+            raise
+        value = run_.redact(value)
+        await run_.log.append(Entry(path, "call", spot.id, value, mark, started, run_.now()))
+        return value
+
+    return Step(_whole, run)
+
+
+def sleep(seconds: Getter, spot: Spot) -> Step:
+    """A pause until an absolute time that is journaled before the waiting begins."""
+
+    async def run(frame: Frame) -> None:
+        run_ = frame[RUN]
+        path = path_of(frame, spot)
+        known = run_.log.past.get((path, "timer"))
+        if known is None:
+            due = run_.now() + seconds(frame)
+            await run_.log.append(Entry(path, "timer", spot.id, due, "", run_.now(), due))
+        else:
+            due = known.data
+        await wait_until(run_, due)
+
+    return Step(_whole, run)
+
+
+def remember(kind: str, decide: Getter, spot: Spot) -> Getter:
+    """A decision, journaled without waiting: what it was made from is journaled already."""
+
+    def decided(frame: Frame) -> Json:
+        run_ = frame[RUN]
+        path = path_of(frame, spot)
+        known = run_.log.past.get((path, kind))
+        if known is not None:
+            return known.data
+        value = decide(frame)
+        now = run_.now()
+        run_.log.append(Entry(path, kind, spot.id, value, "", now, now))
+        return value
+
+    return decided
+
+
+async def remember_attempt(run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None) -> None:
+    """Journal that an attempt failed, and when the next one is due."""
+    data = {
+        "path": failed.path,
+        "message": failed.message,
+        "node": failed.node,
+        "tool": failed.tool,
+        "kind": failed.kind,
+        "attempts": failed.attempts,
+        "due": due,
+    }
+    now = run.now()
+    await run.log.append(Entry(path_of(frame, spot), "attempt", spot.id, data, "", now, now))
+
+
+def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:
+    """What `remember_attempt` wrote."""
+    d = entry.data
+    failed = NodeFailed(d["path"], d["message"], node=d["node"], tool=d["tool"], kind=d["kind"], attempts=d["attempts"])
+    return failed, d["due"]
+
+
+async def wait_until(run: Any, due: float) -> None:
+    """Sleep until the wall-clock time `due`."""
+    left = due - run.now()
+    while left > 0:
+        # In pieces, so that a clock that is set forward or back is noticed.
+        await asyncio.sleep(min(left, 60.0))
+        left = due - run.now()
+
+
+def _whole(frame: Frame) -> Frame:
+    return frame

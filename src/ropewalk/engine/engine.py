@@ -1,0 +1,173 @@
+"""Running jobs against a store: open the journal, execute, record how it ended.
+
+A run is opened once: the same id again waits for, and gives, the first result. A run whose process
+died is taken over and goes on from what its journal holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import JournalConflict, RunBusy, StoreError
+from ..ir import Flow
+from ..journal.journal import Log, NewRun, RunRow, Store
+from ..values import Json
+from .caller import Caller
+from .program import Program, compile_flow
+from .run import Ending, Run, Watcher
+
+POLL = 0.05  # seconds between looks at a run that another process executes
+PROGRAMS = 256  # compiled programs kept per engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to run: a checked flow, the document it came from, and how its ending is written down."""
+
+    run_id: str
+    kind: str
+    name: str
+    flow: Flow
+    fingerprint: str
+    document: Json
+    caller: Caller
+    render: Callable[[Ending], dict[str, Json]]
+    definition_id: str | None = None
+    input: Json = None
+    context: Json = None
+    state: Mapping[str, Json] | None = None
+    watcher: Watcher | None = None
+
+
+class Engine:
+    """Executes jobs on one store; safe to use from several event loops."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.live: dict[str, Run] = {}
+        self._waiting: dict[str, asyncio.Future[Json]] = {}
+        self._programs: dict[tuple[str, int, bool, bool], Program] = {}
+
+    def program(self, job: Job) -> Program:
+        """The compiled flow, from the cache when flow, tools and mode are those of before."""
+        caller = job.caller
+        key = (job.fingerprint, id(caller), self.store.durable, job.watcher is not None)
+        found = self._programs.get(key)
+        if found is None or found.version != caller.version or found.caller is not caller:
+            if len(self._programs) >= PROGRAMS:
+                del self._programs[next(iter(self._programs))]
+            found = compile_flow(job.flow, caller, durable=self.store.durable, watched=job.watcher is not None)
+            self._programs[key] = found
+        return found
+
+    async def run(self, job: Job) -> dict[str, Json]:
+        """Execute a job to its ending and return what `render` made of it.
+
+        Raises RunBusy never: a run that is under way elsewhere is waited for. An outer
+        cancellation leaves a durable run as it is, to be resumed.
+        """
+        while True:
+            here = self._waiting.get(job.run_id)
+            if here is not None and here.get_loop() is asyncio.get_running_loop():
+                return _result(await asyncio.shield(here))
+            try:
+                log = await self.store.open(
+                    NewRun(
+                        id=job.run_id,
+                        kind=job.kind,
+                        name=job.name,
+                        definition_id=job.definition_id,
+                        input=job.input,
+                        context=job.context,
+                        document=job.document,
+                        fingerprint=job.fingerprint,
+                    )
+                )
+            except RunBusy:
+                row = await self._elsewhere(job.run_id)
+                if row is not None:
+                    return _result(row.result)
+                continue
+            return await self.drive(job, log)
+
+    async def _elsewhere(self, run_id: str) -> RunRow | None:
+        """Wait for a run of another process or loop; None when its owner died on the way."""
+        while True:
+            row = self.store.get_run(run_id)
+            if row is None or row.status != "running":
+                return row
+            if any(orphan.id == run_id for orphan in self.store.orphans()):
+                return None
+            await asyncio.sleep(POLL)
+
+    async def drive(self, job: Job, log: Log) -> dict[str, Json]:
+        """Execute with an opened journal."""
+        finished = log.finished
+        if finished is not None:
+            return _result(finished.result)
+        if log.run.fingerprint and log.run.fingerprint != job.fingerprint:
+            await log.release()
+            raise JournalConflict(job.run_id, "", "the run was started with another definition")
+        program = self.program(job)
+        run = Run(program, job.run_id, job.input, log, state=job.state, spent=log.run.spent, watcher=job.watcher)
+        log.attach(run.entries)
+        self.live[job.run_id] = run
+        waiting = self._waiting[job.run_id] = asyncio.get_running_loop().create_future()
+        try:
+            result = await self._to_the_end(job, run, log)
+            waiting.set_result(result)
+            return result
+        except BaseException as exc:
+            if not waiting.done():
+                waiting.set_exception(exc if isinstance(exc, Exception) else RunBusy(job.run_id, "nobody any more"))
+                waiting.exception()  # retrieved: nobody may be waiting
+            raise
+        finally:
+            del self.live[job.run_id]
+            if self._waiting.get(job.run_id) is waiting:
+                del self._waiting[job.run_id]
+
+    async def _to_the_end(self, job: Job, run: Run, log: Log) -> dict[str, Json]:
+        if run.watcher is not None:
+            run.tell("run.resumed" if log.past else "run.started", data={"nodes": run.program.spots})
+        try:
+            ending = await run.execute()
+        except asyncio.CancelledError:
+            # Interrupted from outside, not stopped: whoever resumes it goes on from the journal.
+            await (log.release() if self.store.durable else log.finish("stopped", None))
+            raise
+        except BaseException:
+            await _given_up(log)
+            raise
+        result = job.render(ending)
+        status = await log.finish(
+            ending.status,
+            result,
+            None if ending.error is None else {"message": str(ending.error), "kind": type(ending.error).__name__},
+            results=len(ending.outputs),
+            errors=len(ending.failures),
+        )
+        if status != ending.status:
+            ending.status = status
+            result = job.render(ending)
+        run.tell("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
+        return result
+
+    def stop(self, run_id: str) -> bool:
+        """Mark a running execution as stopped at once; its process cancels what is in flight."""
+        return self.store.request_stop(run_id)
+
+
+async def _given_up(log: Log) -> None:
+    """Let go of a run that cannot go on here; the error that is on its way matters more."""
+    try:
+        await log.release()
+    except StoreError:
+        return
+
+
+def _result(value: Any) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}

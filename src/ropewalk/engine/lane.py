@@ -1,0 +1,153 @@
+"""Timeouts that cost nothing until something suspends.
+
+A Lane belongs to one task and says which node it is at and since when: two stores per node, made
+with the clock reading that the step record needs anyway. One timer per event loop looks at all
+lanes at the earliest moment one of them could be late. `timed` is the exact form for policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .frame import Spot
+
+clock = time.monotonic  # what event loops use, so a reading here can be a loop deadline
+
+
+class Lane:
+    """Where one task is: the node it runs and since when. `late` is set before it is cancelled;
+    `before` counts the cancellations that were under way already."""
+
+    __slots__ = ("before", "late", "since", "spot", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.before = task.cancelling()
+        self.since = 0.0
+        self.spot: Spot | None = None
+        self.late = False
+
+
+class Watch:
+    """The one timer of an event loop for all its lanes and exact deadlines."""
+
+    __slots__ = ("by_task", "handle", "lanes", "loop", "timers", "when")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.lanes: dict[Lane, None] = {}
+        self.by_task: dict[asyncio.Task[Any], Lane] = {}
+        self.timers: dict[Deadline, None] = {}
+        self.handle: asyncio.TimerHandle | None = None
+        self.when = float("inf")
+
+    def add(self, lane: Lane, limit: float | None = None) -> Lane | None:
+        """Watch the lane of its task; no node of it is late before `limit` seconds are over.
+        Returns the lane that the task had before, for `remove`."""
+        outer = self.by_task.get(lane.task)
+        self.lanes[lane] = None
+        self.by_task[lane.task] = lane
+        if limit is not None:
+            self.arm(clock() + limit)
+        return outer
+
+    def remove(self, lane: Lane, outer: Lane | None = None) -> None:
+        del self.lanes[lane]
+        if outer is None:
+            del self.by_task[lane.task]
+        else:
+            self.by_task[lane.task] = outer
+
+    def arm(self, when: float) -> None:
+        if when < self.when:
+            if self.handle is not None:
+                self.handle.cancel()
+            self.when = when
+            self.handle = self.loop.call_at(when, self._look)
+
+    def _look(self) -> None:
+        now, self.handle, self.when = clock(), None, float("inf")
+        earliest = float("inf")
+        for lane in list(self.lanes):
+            limit = lane.spot.limit if lane.spot is not None else None
+            if limit is None:
+                # At a node without a limit of its own: look again later, a nested call sets one.
+                earliest = min(earliest, now + 1.0)
+            elif lane.since + limit <= now:
+                if not lane.late:
+                    lane.late = True
+                    lane.task.cancel()
+            else:
+                earliest = min(earliest, lane.since + limit)
+        for timer in list(self.timers):
+            if timer.when <= now:
+                timer.expire()
+            else:
+                earliest = min(earliest, timer.when)
+        if earliest != float("inf"):
+            self.arm(earliest)
+
+
+_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, Watch] = WeakKeyDictionary()
+
+
+def watch_of(loop: asyncio.AbstractEventLoop) -> Watch:
+    found = _watches.get(loop)
+    if found is None:
+        found = _watches[loop] = Watch(loop)
+    return found
+
+
+def lane_of_task() -> Lane:
+    """The lane of the current task; workers and runs register theirs."""
+    task = asyncio.current_task()
+    assert task is not None
+    return watch_of(task.get_loop()).by_task[task]
+
+
+class Deadline:
+    """An exact deadline of the current task: cancels it once when it passes."""
+
+    __slots__ = ("late", "task", "when")
+
+    def __init__(self, task: asyncio.Task[Any], when: float) -> None:
+        self.task, self.when, self.late = task, when, False
+
+    def expire(self) -> None:
+        if not self.late:
+            self.late = True
+            self.task.cancel()
+
+
+class Late(Exception):
+    """A deadline passed; internal, turned into ToolTimeout where the tool is known."""
+
+
+def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any], Awaitable[Any]]:
+    """The same step, with Late raised when it takes longer than `seconds`."""
+
+    async def with_deadline(value: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        watch = watch_of(loop)
+        timer = Deadline(task, clock() + seconds)
+        watch.timers[timer] = None
+        watch.arm(timer.when)
+        try:
+            return await run(value)
+        except asyncio.CancelledError:
+            # Ours alone: an outer cancellation that came at the same moment goes on.
+            if timer.late and task.uncancel() <= before:
+                raise Late from None
+            raise
+        finally:
+            del watch.timers[timer]
+            timer.late = True  # too late to cancel: the step is over
+
+    return with_deadline

@@ -1,0 +1,75 @@
+"""Telling what happens: events for a watcher, and journal rows for nodes that call no tool.
+
+Both are wrapped around a node only when somebody listens, so a run nobody watches pays nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import NodeFailed
+from ..ir import Graph, node_parts
+from ..journal.journal import Entry
+from .frame import RUN, Frame, Outcome, Spot, path_of
+from .lane import clock
+from .policy import Go
+
+REASONS = {"skipped": "condition is false", "dead": "not reached"}
+
+
+def watched(go: Go, spot: Spot) -> Go:
+    """Tell node.started, then node.finished, node.failed or node.skipped."""
+
+    async def run(frame: Frame) -> Any:
+        run_ = frame[RUN]
+        path = path_of(frame, spot)
+        run_.tell("node.started", path, spot.id, {"tool": spot.tool} if spot.tool else None)
+        start = clock()
+        try:
+            value = await go(frame)
+        except NodeFailed as exc:
+            run_.tell("node.failed", path, spot.id, {"message": exc.message, "kind": exc.kind})
+            raise
+        ms = round((clock() - start) * 1000, 3)
+        if type(value) is not Outcome:
+            run_.tell("node.finished", path, spot.id, {"ms": ms})
+        elif value.status == "failed":
+            run_.tell(
+                "node.failed",
+                path,
+                spot.id,
+                {"message": value.error.message, "kind": value.error.kind, "handled": True},
+            )
+        else:
+            run_.tell("node.skipped", path, spot.id, {"reason": REASONS[value.status]})
+        return value
+
+    return run
+
+
+def noted(go: Go, spot: Spot) -> Go:
+    """Journal, without waiting, what a node that calls no tool gave, for people to read later.
+
+    Never read back: on resume the value is computed again from what was recorded. The value of a
+    node with a body is left out: its parts are in the journal already.
+    """
+    whole = any(isinstance(part, Graph) for _, part in node_parts(spot.node))
+
+    async def run(frame: Frame) -> Any:
+        run_ = frame[RUN]
+        start = run_.now()
+        value = await go(frame)
+        path = path_of(frame, spot)
+        skipped = type(value) is Outcome and value.status != "failed"
+        kind = "skip" if skipped else "node"
+        if not skipped and spot.tool is not None:
+            return value  # the call's own row says it all
+        if (path, kind) not in run_.log.past:
+            if skipped:
+                data: Any = {"reason": REASONS[value.status]}
+            else:
+                data = None if whole else run_.redact(value.value if type(value) is Outcome else value)
+            run_.log.append(Entry(path, kind, spot.id, data, "", start, run_.now()))
+        return value
+
+    return run

@@ -1,0 +1,144 @@
+"""Retry, timeout, fallback, conditions and state: wrapped around a node only where it has them.
+
+Each wrapper takes `go(frame) -> value or Outcome` and gives another. The order, from the inside:
+what the op does, the state writes of the regions it entered, one attempt's timeout, the retries
+and the fallback, the node's own writes, and outermost its gate and condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
+from ..ir import Channel, Policy, Writes, Yield
+from ..values import Json
+from .durable import remember_attempt, wait_until
+from .failure import as_error, late, named, retryable
+from .foldorder import fold_into
+from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Spot, path_of
+from .lane import Late, timed
+
+Go = Callable[[Frame], Awaitable[Any]]
+Channels = dict[str, Channel]
+
+
+def settled(go: Callable[[Any], Awaitable[Any]], get: Callable[[Frame], Any], spot: Spot, write: Any) -> Go:
+    """Take apart the Yield of an op that enters regions: the value, and the writes handed on."""
+
+    async def run(frame: Frame) -> Any:
+        got = await go(get(frame))
+        if type(got) is Yield:
+            if got.writes:
+                write(frame, got.writes)
+            return got.value
+        return got
+
+    return run
+
+
+def writer(channels: Channels, spot: Spot, ordered: bool) -> Callable[[Frame, Writes], None]:
+    """How this node's writes reach the region's state: at once where nodes run in order, else
+    kept with the node and folded in declared order by those that see them."""
+    slot = spot.writes_slot
+
+    if ordered:
+
+        def at_once(frame: Frame, writes: Writes) -> None:
+            fold_into(channels, frame[STATE], writes)
+            frame[LOG].extend(writes)
+
+        return at_once
+
+    def keep(frame: Frame, writes: Writes) -> None:
+        assert slot is not None
+        # Folded once on a copy so that a wrong type fails this node, not a later one.
+        fold_into(channels, dict(frame[STATE] if spot.view_slot is None else frame[spot.view_slot]), writes)
+        frame[slot] = [*(frame[slot] or ()), *writes]
+
+    return keep
+
+
+def writing(go: Go, updates: Callable[[Frame], Json], spot: Spot, write: Callable[[Frame, Writes], None]) -> Go:
+    """After the node is done, fold in its own writes, which see its output."""
+    slot = spot.slot
+
+    async def run(frame: Frame) -> Any:
+        value = await go(frame)
+        if type(value) is Outcome and value.status != "failed":
+            return value
+        frame[slot] = value
+        changes = updates(frame)
+        if changes is not None:
+            if type(changes) is not dict:
+                raise InvalidValue("writes", f"must be an object of state updates, not {type(changes).__name__}")
+            write(frame, list(changes.items()))
+        return value
+
+    return run
+
+
+def guarded(go: Go, gate: Callable[[Frame], bool] | None, when: Callable[[Frame], bool] | None, spot: Spot) -> Go:
+    """A false gate: the node is dead; a false condition: it is skipped. Nothing of it runs."""
+
+    async def run(frame: Frame) -> Any:
+        if gate is not None and not gate(frame):
+            return DEAD
+        if when is not None and not when(frame):
+            return SKIPPED
+        return await go(frame)
+
+    return run
+
+
+def tried(go: Go, policy: Policy, stand_in: Callable[[Frame], Json] | None, spot: Spot, durable: bool) -> Go:
+    """Attempts with pauses between them, then the stand-in value or the failure.
+
+    What time decided (a timeout, a failed attempt, when the next one is due) is journaled before
+    anything depends on it, so a resumed run does not try again what already failed.
+    """
+    attempts, on_error, slot = policy.retry.attempts, policy.on_error, spot.attempt_slot
+    seconds = policy.timeout
+    once = timed(go, seconds) if seconds is not None else go
+
+    async def attempt(frame: Frame) -> Any:
+        try:
+            return await once(frame)
+        except Late:
+            raise late(spot, frame, seconds or 0.0) from None
+        except (ToolError, ExpressionError, InvalidValue) as exc:
+            raise named(exc, spot, frame) from exc
+
+    async def run(frame: Frame) -> Any:
+        run_ = frame[RUN]
+        count = 1
+        while True:
+            if slot is not None:
+                frame[slot] = count
+            past = run_.past_attempt(path_of(frame, spot)) if durable else None
+            if past is None:
+                try:
+                    return await attempt(frame)
+                except NodeFailed as exc:
+                    failed, again = exc, count < attempts and retryable(exc)
+                due = run_.now() + policy.retry.pause(count) if again else None
+                run_.failed_attempt(frame, spot, count, failed, due)
+                if durable:
+                    await remember_attempt(run_, frame, spot, failed, due)
+            else:
+                failed, due = past
+                run_.failed_attempt(frame, spot, count, failed, due)
+            if due is None:
+                break
+            await wait_until(run_, due)
+            count += 1
+        failed.attempts = max(failed.attempts, count)
+        if on_error is None or stand_in is None:
+            raise failed
+        if spot.error_slot is not None:
+            frame[spot.error_slot] = as_error(failed)
+        if on_error.reported:
+            run_.errors.append(failed)
+        return Outcome("failed", stand_in(frame), failed)
+
+    return run

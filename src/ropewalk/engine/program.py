@@ -1,0 +1,261 @@
+"""A Flow compiled for one caller: names to slots, expressions to closures, policies to wrappers.
+
+Built once and run many times, from any number of tasks and event loops: a program holds no state
+of a run. Which features a flow uses decides what is built; what it does not use costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..expr.ast import Obj, refs
+from ..expr.compile import compile_condition, compile_expr
+from ..ir import Flow, Frame, Getter, Graph, Node, Yield, node_parts
+from . import policy
+from .caller import Caller
+from .foldorder import FoldPlan, fold_into
+from .frame import LOG, STATE, Region, Spot
+from .observe import noted, watched
+from .region import Cell, bare_line, graph, line
+from .scope import Scope
+from .site import CompiledBody, CompileSite, opener, reopener
+
+
+class Program:
+    """What runs: `play(frame)` over a frame of `region`.
+
+    `main` is the region whose nodes are the run's results: the body of the loop where the whole
+    flow is one hidden loop, else the flow's own.
+    """
+
+    __slots__ = (
+        "caller",
+        "channels",
+        "durable",
+        "flow",
+        "limit",
+        "main",
+        "plan",
+        "play",
+        "region",
+        "secrets",
+        "spots",
+        "version",
+    )
+
+    def __init__(self, builder: Builder, region: Region, play: Callable[[Any], Any]) -> None:
+        self.flow, self.region, self.play = builder.flow, region, play
+        self.limit, self.secrets, self.durable = builder.limit, builder.secrets, builder.durable
+        self.version, self.caller = builder.version, builder.caller
+        self.spots = builder.count
+        self.channels, self.plan, self.main = builder.channels, builder.plans.get(region), builder.main or region
+
+    def folded(self, frame: Any, state: dict[str, Any]) -> dict[str, Any]:
+        """The state of a run that broke off: what its finished nodes wrote."""
+        if self.plan is not None:
+            state = dict(state)
+            fold_into(self.channels, state, self.plan.all_writes(frame))
+        return state
+
+
+def compile_flow(
+    flow: Flow, caller: Caller, *, durable: bool = False, records: bool = True, watched: bool = False
+) -> Program:
+    """Compile a checked flow. `durable` journals every effect; `records=False` leaves no step
+    records (for measuring); `watched` tells events as they happen."""
+    builder = Builder(flow, caller, durable, records, watched)
+    region = Region(flow.body, None, None, "", "")
+    play = builder.region(region)
+    return Program(builder, region, play)
+
+
+class Builder:
+    """Walks the flow once."""
+
+    def __init__(self, flow: Flow, caller: Caller, durable: bool, records: bool, watched: bool) -> None:
+        self.flow, self.caller, self.durable, self.records, self.watched = flow, caller, durable, records, watched
+        self.channels = dict(flow.state)
+        self.limit: float | None = None
+        self.count = 0
+        self.version = caller.version
+        self.plans: dict[Region, FoldPlan] = {}
+        self.main: Region | None = None
+        self._bound: dict[str, Any] = {}
+        used = _Uses(flow.body)
+        self.secrets, self.prev = used.secrets, used.prev
+
+    def bind(self, tool: str) -> Any:
+        """The tool, resolved once per program."""
+        found = self._bound.get(tool)
+        if found is None:
+            found = self._bound[tool] = self.caller.bind(tool)
+        return found
+
+    def soonest(self, limit: float | None) -> None:
+        if limit is not None and (self.limit is None or limit < self.limit):
+            self.limit = limit
+
+    def exact(self, spot: Spot) -> bool:
+        """Whether the node's call must keep its own deadline because a policy looks at it."""
+        p = spot.node.policy
+        return p.on_error is not None or p.timeout is not None or p.retry.attempts > 1
+
+    def body(self, body: Graph, scope: Scope, owner: Spot, label: str, binds: str) -> CompiledBody:
+        region = Region(body, scope.region, owner, label, binds)
+        if scope.region.outer is None and owner.node.meta.hidden and binds == "loop":
+            self.main = region
+        play = self.region(region)
+        return CompiledBody(region, play, opener(region, scope, self.prev), reopener(region))
+
+    def region(self, region: Region) -> Callable[[Any], Any]:
+        """Compile every node of a region, then how the region runs and ends."""
+        body = region.graph
+        self.count += len(body.nodes)
+        writes = [_writes(node) for node in body.nodes]
+        region.writes = any(w is not None for w in writes)
+        plan = None
+        if region.writes and not body.ordered:
+            plan = self.plans[region] = FoldPlan(body, writes)
+            for node in body.nodes:
+                plan.give_slots(region.spots[node.id], region)
+        cells = [self.node(region.spots[node.id], plan) for node in body.nodes]
+        finish = self._finish(region, plan)
+        if body.ordered:
+            return (line if self.records else bare_line)(cells, finish)
+        position = {node.id: i for i, node in enumerate(body.nodes)}
+        needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
+        return graph(cells, needs, body.limit, finish)
+
+    def node(self, spot: Spot, plan: FoldPlan | None) -> Cell:
+        """One node: what its op does, and around it only what the node has."""
+        node, region = spot.node, spot.region
+        scope = Scope(region, spot)
+        site = CompileSite(self, scope, spot)
+        if node.policy.retry.attempts > 1:
+            spot.attempt_slot = region.slot()
+        step = node.op.compile(site)
+        get, go = step.get, step.run
+        view = plan.view(spot, self.channels) if plan is not None else None
+        shown = not node.meta.hidden and (self.watched or (self.durable and spot.tool is None))
+        if _is_bare(node) and view is None and not shown and not _has_body(node):
+            return get, go, spot.slot, spot
+        write = policy.writer(self.channels, spot, region.graph.ordered)
+        run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
+        run = self._policies(node, spot, scope, run)
+        if node.writes is not None:
+            run = policy.writing(run, compile_expr(node.writes, scope.resolve), spot, write)
+        if node.gate is not None or node.when is not None:
+            gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
+            when = compile_condition(node.when, scope.resolve) if node.when is not None else None
+            run = policy.guarded(run, gate, when, spot)
+        if view is not None:
+            run = _seeing(run, view, spot)
+        if shown and self.durable and (spot.tool is None or spot.soft):
+            run = noted(run, spot)
+        if shown and self.watched:
+            run = watched(run, spot)
+        return _whole, run, spot.slot, spot
+
+    def _policies(self, node: Node, spot: Spot, scope: Scope, run: policy.Go) -> policy.Go:
+        if not self.exact(spot):
+            return run
+        on_error = node.policy.on_error
+        stand_in = compile_expr(on_error.value, scope.resolve) if on_error is not None else None
+        return policy.tried(run, node.policy, stand_in, spot, self.durable)
+
+    def _finish(self, region: Region, plan: FoldPlan | None) -> Callable[[Any], Yield]:
+        """What the region's value and writes are once all its nodes are decided."""
+        result = compile_expr(region.graph.result, Scope(region, None).resolve)
+        if not region.writes:
+            return lambda frame: Yield(result(frame))
+        channels = self.channels
+
+        def ordered(frame: Frame) -> Yield:
+            return Yield(result(frame), frame[LOG])
+
+        def folded(frame: Frame) -> Yield:
+            assert plan is not None
+            writes = frame[LOG] = plan.all_writes(frame)
+            fold_into(channels, frame[STATE], writes)
+            return Yield(result(frame), writes)
+
+        return ordered if plan is None else folded
+
+
+class _Uses:
+    """Which of the costly roots a flow reads anywhere."""
+
+    def __init__(self, body: Graph) -> None:
+        self.prev = self.secrets = False
+        self._look(body)
+
+    def _look(self, body: Graph) -> None:
+        for node in body.nodes:
+            for _, part in node_parts(node):
+                if isinstance(part, Graph):
+                    self._look(part)
+                else:
+                    for ref in refs(part):
+                        if ref.root == "prev":
+                            self.prev = True
+                        elif ref.root == "secret":
+                            self.secrets = True
+        for ref in refs(body.result):
+            self.prev = self.prev or ref.root == "prev"
+
+
+Written = frozenset[str] | None
+
+
+def _writes(node: Node) -> Written:
+    """The channels a node may write, its regions included; None when none, `{"*"}` when unknown."""
+    found: set[str] = set()
+    if node.writes is not None:
+        if isinstance(node.writes, Obj):
+            found.update(key for key, _ in node.writes.fields)
+        else:
+            found.add("*")
+    for _, part in node_parts(node):
+        if isinstance(part, Graph):
+            for inner in part.nodes:
+                found.update(_writes(inner) or ())
+    return frozenset(found) or None
+
+
+def _is_bare(node: Node) -> bool:
+    p = node.policy
+    return (
+        node.gate is None
+        and node.when is None
+        and node.writes is None
+        and p.on_error is None
+        and p.timeout is None
+        and p.retry.attempts <= 1
+    )
+
+
+def _has_body(node: Node) -> bool:
+    return any(isinstance(part, Graph) for _, part in node_parts(node))
+
+
+def _immediate(get: Getter) -> policy.Go:
+    async def run(frame: Frame) -> Any:
+        return get(frame)
+
+    return run
+
+
+def _seeing(run: policy.Go, view: Callable[[Any], Mapping[str, Any]], spot: Spot) -> policy.Go:
+    slot = spot.view_slot
+    assert slot is not None
+
+    async def seen(frame: Frame) -> Any:
+        frame[slot] = view(frame)
+        return await run(frame)
+
+    return seen
+
+
+def _whole(frame: Frame) -> Frame:
+    return frame

@@ -1,0 +1,236 @@
+"""One execution: a program, its input, what it has recorded, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ExpressionError, NodeFailed, RunStopped, RunTimeout
+from ..events import Event
+from ..journal.journal import Entry, Log
+from ..values import Json
+from .durable import attempt_of
+from .frame import FIRST, STATE, Frame, Outcome, Spot, path_of, value_in
+from .lane import Lane, clock, watch_of
+from .program import Program
+
+Watcher = Callable[[Event], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Ending:
+    """How a run ended. `value` is the flow's value (None unless it ran to its end), `state` the
+    channels, `outputs` the values of the main region's nodes that were decided, `failures` every
+    failure that was reported, the last one being what ended a failed run."""
+
+    run_id: str
+    status: str
+    value: Json = None
+    state: dict[str, Json] = field(default_factory=dict)
+    outputs: dict[str, Json] = field(default_factory=dict)
+    failures: list[NodeFailed] = field(default_factory=list)
+    error: Exception | None = None
+    started: float = 0.0
+    duration: float = 0.0
+
+
+class Run:
+    """The execution in progress: what frames and steps reach through `frame[RUN]`."""
+
+    __slots__ = (
+        "attempts", "errors", "frame", "id", "input", "log", "mono", "program", "records", "secrets",
+        "spent", "state", "stopping", "task", "timed_out", "wall", "watcher",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        program: Program,
+        run_id: str,
+        input: Json,
+        log: Log,
+        *,
+        state: Mapping[str, Json] | None = None,
+        spent: float = 0.0,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
+        self.state, self.spent = state, spent
+        self.records: list[tuple[Spot, Frame, float, float]] = []
+        self.errors: list[NodeFailed] = []
+        self.attempts: list[tuple[str, str, int, NodeFailed, float | None, float]] = []
+        self.secrets: dict[str, str] = {}
+        self.task: asyncio.Task[Any] | None = None
+        self.stopping = self.timed_out = False
+        self.wall, self.mono = time.time(), clock()
+        self.frame: Frame | None = None
+
+    def now(self) -> float:
+        """Wall-clock seconds."""
+        return time.time()
+
+    # --- what steps ask for -------------------------------------------------------------------
+
+    def secret(self, name: str) -> str:
+        """A secret from the environment; remembered, so that results can be redacted."""
+        value = os.environ.get(name)
+        if value is None:
+            raise ExpressionError(f"$secret.{name}: the environment variable {name} is not set")
+        self.secrets[name] = value
+        return value
+
+    def redact(self, value: Json) -> Json:
+        """The value with every secret used so far replaced by its reference."""
+        return _redacted(value, self.secrets) if self.secrets else value
+
+    def past_attempt(self, path: str) -> tuple[NodeFailed, float | None] | None:
+        entry = self.log.past.get((path, "attempt"))
+        return None if entry is None else attempt_of(entry)
+
+    def failed_attempt(self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None) -> None:
+        path = path_of(frame, spot)
+        self.attempts.append((path, spot.id, count, failed, due, self.now()))
+        if self.watcher is not None:
+            data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
+            self.tell("attempt.failed", path, spot.id, data)
+
+    def tell(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
+        """Hand an event to the watcher; a watcher that raises does not break the run."""
+        if self.watcher is not None:
+            event = Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data)
+            try:
+                self.watcher(event)
+            except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the run
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": f"the watcher of run {self.id} raised on {kind}", "exception": exc}
+                )
+
+    # --- running ------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Cancel what is in flight; the run ends as stopped. Called on the run's own loop."""
+        if self.task is not None and not self.stopping:
+            self.stopping = True
+            self.task.cancel()
+
+    def _time_out(self) -> None:
+        if self.task is not None and not self.stopping:
+            self.timed_out = True
+            self.task.cancel()
+
+    def touch(self, node: str) -> None:
+        """Say where a durable run is, for people who look from outside."""
+        self.log.touch(node, self.spent + clock() - self.mono)
+
+    async def execute(self) -> Ending:
+        """Run to an ending. Only what is no ending is raised: an outer cancellation, a journal
+        that does not fit, a store that fails."""
+        program = self.program
+        task = asyncio.current_task()
+        assert task is not None
+        loop = task.get_loop()
+        lane, watch = Lane(task), watch_of(loop)
+        outer = watch.add(lane, program.limit)
+        self.task = task
+        self.log.on_stop = self.stop
+        limit = program.flow.timeout
+        timer = loop.call_later(max(0.0, limit - self.spent), self._time_out) if limit is not None else None
+        frame = self.frame = self._open(lane)
+        value: Json = None
+        error: Exception | None = None
+        try:
+            value = (await program.play(frame)).value
+            status = "partial" if self.errors else "completed"
+        except NodeFailed as exc:
+            status, error = "failed", exc
+            self.errors.append(exc)
+        except asyncio.CancelledError:
+            ours = self.stopping or self.timed_out
+            if not ours or task.uncancel() > lane.before:
+                raise
+            if self.stopping:
+                status, error = "stopped", RunStopped(self.id)
+            else:
+                status, error = "timeout", RunTimeout(self.id, limit or 0.0)
+        finally:
+            self.task = None
+            self.log.on_stop = None
+            if timer is not None:
+                timer.cancel()
+            watch.remove(lane, outer)
+        return self._ending(frame, status, value, error)
+
+    def _open(self, lane: Lane) -> Frame:
+        program = self.program
+        region = program.region
+        state = {name: c.initial for name, c in program.flow.state.items() if c.present}
+        if self.state:
+            state.update(self.state)
+        log: list[Any] | None = [] if region.writes else None
+        return [None, self, region, 1, None, None, None, state, log, lane, "", *([None] * (region.size - FIRST))]
+
+    def _ending(self, frame: Frame, status: str, value: Json, error: Exception | None) -> Ending:
+        whole = status in ("completed", "partial")
+        state, outputs = frame[STATE], {}
+        if not whole or self.program.main is not self.program.region:
+            main = self.program.main
+            for spot, inner, _, _ in self.records:
+                if spot.region is main:
+                    outputs[spot.id] = value_in(inner[spot.slot])
+                    if not whole:
+                        state = inner[STATE] if main.graph.ordered else state
+            if not whole:
+                state = self.program.folded(frame, state)
+        elif type(value) is dict:
+            outputs = value
+        return Ending(
+            run_id=self.id,
+            status=status,
+            value=self.redact(value),
+            state=self.redact(state),
+            outputs=self.redact(outputs),
+            failures=self.errors,
+            error=error,
+            started=self.wall,
+            duration=clock() - self.mono,
+        )
+
+    def entries(self) -> list[Entry]:
+        """The journal of a run whose store keeps none: made from the step records."""
+        shift = self.wall - self.mono
+        found: list[Entry] = []
+        for spot, frame, start, end in self.records:
+            if spot.node.meta.hidden:
+                continue
+            value = frame[spot.slot]
+            kind: str = "call" if spot.tool is not None else "node"
+            data = value
+            if type(value) is Outcome:
+                if value.status != "failed":
+                    kind, data = "skip", {"reason": value.status}
+                else:
+                    kind, data = "node", value.value
+            path, data = path_of(frame, spot), self.redact(data)
+            found.append(Entry(path, kind, spot.id, data, "", start + shift, end + shift))
+        for path, node, _, failed, due, at in self.attempts:
+            found.append(
+                Entry(path, "attempt", node, {"message": failed.message, "kind": failed.kind, "due": due}, "", at, at)
+            )
+        found.sort(key=lambda e: e.ended)
+        return found
+
+
+def _redacted(value: Json, secrets: dict[str, str]) -> Json:
+    if type(value) is str:
+        for name, secret in secrets.items():
+            if secret and secret in value:
+                value = value.replace(secret, f"$secret.{name}")
+        return value
+    if type(value) is list:
+        return [_redacted(item, secrets) for item in value]
+    if type(value) is dict:
+        return {_redacted(key, secrets): _redacted(item, secrets) for key, item in value.items()}
+    return value

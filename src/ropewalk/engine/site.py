@@ -1,0 +1,186 @@
+"""What an op sees when it is compiled: `ir.Site` and `ir.Body` over frames."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ExpressionError, ToolError
+from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
+from ..expr.compile import compile_condition, compile_expr
+from ..ir import Getter, Graph, Step, Yield
+from ..values import Json
+from . import durable
+from .frame import FIRST, ITEM, KEY, LANE, LOG, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
+from .lane import lane_of_task
+from .region import many
+from .scope import Scope
+
+if TYPE_CHECKING:
+    from .program import Builder
+
+
+class CompiledBody:
+    """A region ready to run: opens frames and plays them."""
+
+    __slots__ = ("_scope", "again", "open", "region", "run")
+
+    def __init__(
+        self,
+        region: Region,
+        run: Callable[[Frame], Awaitable[Yield]],
+        open_: Callable[..., Frame],
+        again: Callable[..., Frame],
+    ) -> None:
+        self.region, self.run, self.open, self.again = region, run, open_, again
+        self._scope = Scope(region, None)
+
+    def expr(self, expr: Expr, /) -> Callable[[Frame], bool]:
+        return compile_condition(expr, self._scope.resolve)
+
+
+def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[..., Frame]:
+    """The function that makes a frame of `region` inside a frame at `scope`."""
+    blank: list[Any] = [None] * (region.size - FIRST)
+    owner = region.owner
+    if scope is None or owner is None:
+        raise AssertionError("the flow's own region is opened by the run")
+    prev = scope.prev() if uses_prev else None
+    view = scope.view()
+    attempts, writes, lane_here = owner.attempt_slot, region.writes, scope.region.graph.ordered
+
+    def open_(frame: Frame, key: int | None = None, item: Json = None) -> Frame:
+        state = view(frame)
+        return [
+            frame,
+            frame[RUN],
+            region,
+            1 if attempts is None else frame[attempts],
+            key,
+            item,
+            None if prev is None else prev(frame),
+            dict(state) if writes else state,
+            [] if writes else None,
+            # Nodes of an unordered region run in any worker's task; in a line it is the frame's own.
+            frame[LANE] if lane_here else lane_of_task(),
+            None,
+            *blank,
+        ]
+
+    return open_
+
+
+def reopener(region: Region) -> Callable[..., Frame]:
+    """The frame of the next round: the last one's values and state, under the next key."""
+    writes = region.writes
+
+    def again(inner: Frame, key: int, prev: Json, item: Json = None) -> Frame:
+        # Records hold on to the last round's frame, so the next one is another list.
+        following = inner.copy()
+        following[KEY], following[PREV], following[ITEM], following[PATH] = key, prev, item, None
+        if writes:
+            following[STATE], following[LOG] = dict(inner[STATE]), []
+        return following
+
+    return again
+
+
+class CompileSite:
+    """One node's view of the builder."""
+
+    def __init__(self, builder: Builder, scope: Scope, spot: Spot) -> None:
+        self.builder, self.scope, self.spot = builder, scope, spot
+
+    def expr(self, expr: Expr, /) -> Getter:
+        return compile_expr(expr, self.scope.resolve)
+
+    def condition(self, expr: Expr, /) -> Callable[[Frame], bool]:
+        return compile_condition(expr, self.scope.resolve)
+
+    def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> CompiledBody:
+        return self.builder.body(graph, self.scope, self.spot, label, binds)
+
+    def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
+        return many(body.open, body.run, limit)
+
+    def remember(self, kind: str, decide: Getter, /) -> Getter:
+        return durable.remember(kind, decide, self.spot) if self.builder.durable else decide
+
+    def sleep(self, seconds: Expr, /) -> Step:
+        get = _seconds(self.expr(seconds))
+        if self.builder.durable:
+            return durable.sleep(get, self.spot)
+
+        async def pause(frame: Frame) -> None:
+            run = frame[RUN]
+            await durable.wait_until(run, run.now() + get(frame))
+
+        return Step(_whole, pause)
+
+    def call(self, tool: str, args: Expr, /) -> Step:
+        spot = self.spot
+        spot.tool = tool
+        get = self.expr(args)
+        if not isinstance(args, Obj):
+            get = _object(get)
+        try:
+            bound = self.builder.bind(tool)
+        except ToolError as exc:
+            return Step(_whole, _fails(exc))
+        secret = any(ref.root == "secret" for ref in refs(args))
+        if self.builder.durable:
+            shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
+            return durable.call(tool, bound, get, shown, spot)
+        if bound.plain is not None and not self.builder.exact(spot) and not self.builder.secrets:
+            spot.limit = bound.timeout
+            self.builder.soonest(bound.timeout)
+            return Step(get, bound.plain)
+        return Step(_whole, _keyed(bound, get, spot))
+
+
+def _keyed(bound: Any, get: Getter, spot: Spot) -> Callable[[Frame], Awaitable[Json]]:
+    async def run(frame: Frame) -> Json:
+        run_ = frame[RUN]
+        return run_.redact(await bound.call(get(frame), f"{run_.id}/{key_of(frame, spot)}"))
+
+    return run
+
+
+def _fails(exc: ToolError) -> Callable[[Frame], Awaitable[Json]]:
+    async def run(frame: Frame) -> Json:
+        raise type(exc)(exc.tool_id, exc.op, exc.reason)
+
+    return run
+
+
+def _hidden(expr: Expr) -> Expr:
+    """The expression with secrets as the text of their references: what may be written down."""
+
+    def bind(ref: Ref) -> Expr:
+        return Lit("$secret." + ".".join(map(str, ref.path))) if ref.root == "secret" else ref
+
+    return rebind(expr, bind)
+
+
+def _object(get: Getter) -> Getter:
+    def arguments(frame: Frame) -> dict[str, Json]:
+        value = get(frame)
+        if type(value) is not dict:
+            raise ExpressionError(f"arguments must be an object, not {type(value).__name__}")
+        return value
+
+    return arguments
+
+
+def _seconds(get: Getter) -> Getter:
+    def seconds(frame: Frame) -> float:
+        value = get(frame)
+        if type(value) not in (int, float) or value < 0:
+            raise ExpressionError(f"a delay must be a number of 0 or more, not {value!r}")
+        return float(value)
+
+    return seconds
+
+
+def _whole(frame: Frame) -> Frame:
+    return frame

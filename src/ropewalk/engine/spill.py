@@ -1,0 +1,111 @@
+"""Structured concurrency that makes tasks only when something suspends.
+
+Concurrent work runs inline in the caller's task, one piece after another. Before the first await
+a callback is put on the loop; the loop gets control only if a tool really suspended, and then
+the callback makes a task for each other piece that is ready. So tools that return at once never
+pay for a task, and those that wait overlap fully. Fail-fast: the first failure cancels the rest,
+and `run` leaves no task behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from .lane import Lane, watch_of
+
+Drain = Callable[[Lane], Awaitable[None]]
+
+
+class Spill:
+    """Runs `drain` in the caller's task and in as many further tasks as there is work.
+
+    `drain(lane)` claims pieces of work until there are none; `pending()` counts those unclaimed;
+    at most `limit` drains run at once. A worker accounts for itself: a done-callback per task
+    costs a loop callback and a Python call each.
+    """
+
+    __slots__ = ("closing", "drain", "error", "handle", "limit", "live", "loop", "parent", "pending", "tasks", "waiter")
+
+    def __init__(self, drain: Drain, pending: Callable[[], int], limit: int | None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.drain, self.pending, self.limit = drain, pending, limit
+        self.handle: asyncio.Handle | None = None
+        self.tasks: list[asyncio.Task[None]] = []
+        self.live = 0
+        self.waiter: asyncio.Future[None] | None = None
+        self.error: BaseException | None = None
+        self.parent: asyncio.Task[Any] | None = None
+        self.closing = False
+
+    def offer(self) -> None:
+        """Ask for help with what is pending, should the loop get control before it is done."""
+        self.handle = self.loop.call_soon(self._spread)
+
+    def _spread(self) -> None:
+        self.handle = None
+        more = self.pending()
+        if self.limit is not None:
+            more = min(more, self.limit - 1 - self.live)
+        if more > 0 and not self.closing:
+            self.live += more
+            create, worker = self.loop.create_task, self._worker
+            self.tasks += [create(worker()) for _ in range(more)]
+
+    async def _worker(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        lane = Lane(task)
+        watch = watch_of(self.loop)
+        watch.add(lane)
+        try:
+            await self.drain(lane)
+        except BaseException as exc:
+            if self.error is None and not self.closing:
+                self.error, self.closing = exc, True
+                for other in self.tasks:
+                    if other is not task:
+                        other.cancel()
+                if self.waiter is None and self.parent is not None:
+                    self.parent.cancel()  # it is busy with a piece of its own
+            if not isinstance(exc, Exception):
+                raise
+        finally:
+            watch.remove(lane)
+            self.live -= 1
+            waiter = self.waiter
+            if waiter is not None and not waiter.done() and (not self.live or self.error is not None):
+                waiter.set_result(None)
+
+    async def run(self, lane: Lane) -> None:
+        """Drain to the end in this task and its helpers; raise the first failure."""
+        parent = self.parent = lane.task
+        before = parent.cancelling()
+        try:
+            await self.drain(lane)
+            lane.spot = None  # from here on others are at work, not this lane
+            while self.live and self.error is None:
+                self.waiter = self.loop.create_future()
+                await self.waiter
+            if self.error is not None:
+                raise self.error
+        except BaseException as exc:
+            self.closing = True
+            await self._cancel_rest()
+            mine = self.error is not None and exc is not self.error and isinstance(exc, asyncio.CancelledError)
+            if mine and parent.uncancel() <= before:
+                assert self.error is not None
+                raise self.error from None
+            raise
+        finally:
+            if self.handle is not None:
+                self.handle.cancel()
+                self.handle = None
+
+    async def _cancel_rest(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        left = [task for task in self.tasks if not task.done()]
+        if left:
+            await asyncio.wait(left)

@@ -1,0 +1,115 @@
+"""What would run, in which order, with which tools: read from the graph, nothing is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .check import ToolCard
+from .draw import text
+from .errors import Problem
+from .expr import show
+from .ir import Flow, Graph, Node, node_parts
+from .ops import Call
+from .values import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The nodes in an order in which they could run, each with what it calls and waits for."""
+
+    name: str
+    kind: str
+    nodes: tuple[dict[str, Json], ...]
+    warnings: tuple[Problem, ...]
+    drawing: str
+
+    def to_dict(self) -> dict[str, Json]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "nodes": list(self.nodes),
+            "warnings": [str(w) for w in self.warnings],
+        }
+
+    def text(self) -> str:
+        """The graph as a tree, then the tools with the types they take and give."""
+        lines = [self.drawing.rstrip(), "", "Tools:"]
+        seen: set[str] = set()
+        for node in self.nodes:
+            tool = node.get("tool")
+            if tool and tool not in seen:
+                seen.add(tool)
+                lines.append(f"  {tool}({', '.join(node['takes'])}) -> {node['gives']}" if node["known"] else f"  {tool}: not known")
+        if len(lines) == 3:
+            lines.append("  none")
+        return "\n".join(lines) + "\n"
+
+
+def plan(flow: Flow, tools: Callable[[str], ToolCard | None], warnings: tuple[Problem, ...], *, kind: str) -> Plan:
+    """The plan of a checked flow."""
+    nodes = tuple(_nodes(flow.body, "", tools))
+    return Plan(name=flow.name, kind=kind, nodes=nodes, warnings=warnings, drawing=text(flow))
+
+
+def _nodes(body: Graph, prefix: str, tools: Callable[[str], ToolCard | None]) -> Iterator[dict[str, Json]]:
+    for node in in_order(body):
+        inside = prefix
+        if not node.meta.hidden:
+            inside = f"{prefix}{node.id}/"
+            yield _row(node, prefix, body, tools)
+        for _, part in node_parts(node):
+            if isinstance(part, Graph):
+                yield from _nodes(part, inside, tools)
+
+
+def _row(node: Node, prefix: str, body: Graph, tools: Callable[[str], ToolCard | None]) -> dict[str, Json]:
+    row: dict[str, Json] = {
+        "path": prefix + node.id,
+        "kind": type(node.op).__name__.lower(),
+        "after": sorted(body.needs[node.id]),
+        "at": node.meta.source,
+    }
+    if node.when is not None:
+        row["when"] = show(node.when)
+    if isinstance(node.op, Call):
+        card = tools(node.op.tool)
+        row |= {"tool": node.op.tool, "known": card is not None, "args": show(node.op.args)}
+        row["takes"] = [] if card is None else _takes(card.input_schema)
+        row["gives"] = _type(card.output_schema) if card is not None else "anything"
+    return row
+
+
+def in_order(body: Graph) -> list[Node]:
+    """The nodes in an order in which they could run: as declared, what a node needs before it."""
+    if body.ordered:
+        return list(body.nodes)
+    by_id = {node.id: node for node in body.nodes}
+    done: dict[str, Node] = {}
+    for node in body.nodes:
+        stack = [node.id]
+        while stack:
+            id = stack[-1]
+            left = [need for need in sorted(body.needs[id]) if need not in done]
+            if left:
+                stack.extend(left)
+                continue
+            done.setdefault(id, by_id[id])
+            stack.pop()
+    return list(done.values())
+
+
+def _takes(schema: Any) -> list[str]:
+    properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    required = schema.get("required", ()) if isinstance(schema, dict) else ()
+    return [f"{name}{'' if name in required else '?'}: {_type(inner)}" for name, inner in properties.items()]
+
+
+def _type(schema: Any) -> str:
+    if not isinstance(schema, dict) or "type" not in schema:
+        return "anything"
+    kind = schema["type"]
+    if kind == "object" and schema.get("properties"):
+        return "{" + ", ".join(schema["properties"]) + "}"
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)

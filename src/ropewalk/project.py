@@ -1,0 +1,36 @@
+"""An app from a project's configuration: its tools, its servers, its store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .config import Config, import_tools, read_config
+from .tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from .app import App
+
+
+def open_project(kind: type[App], directory: Path | str | None, store: str | None) -> App:
+    """The app of `directory` (or the nearest `ropewalk.toml` above it)."""
+    config = read_config(directory)
+    toolbox = Toolbox(import_tools(config))
+    for name, server in config.servers.items():
+        toolbox.add_mcp(name, _given(server))
+    for name, provider in config.providers.items():
+        toolbox.add_provider(name, _given(provider))
+    for name, reason in config.broken.items():
+        toolbox.failures[name] = reason
+    return kind(store or config.store or str(_default_store(config)), toolbox=toolbox, timeout=config.limits.tool_timeout)
+
+
+def _default_store(config: Config) -> Path:
+    return config.directory / ".ropewalk" / "ropewalk.db"
+
+
+def _given(setting: Any) -> dict[str, Any]:
+    """A setting as the dict it was written as: without what was not given."""
+    fields = {name: value for name, value in asdict(setting).items() if name != "name"}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, (), {}, "")}

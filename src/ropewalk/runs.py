@@ -1,0 +1,147 @@
+"""Runs as people look at them: lists, details, events as they happen, stopping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from .engine.engine import Engine
+from .events import Event
+from .journal.journal import Entry, RunRow
+from .values import Json
+
+EVENT_OF = {
+    "call": "node.finished",
+    "node": "node.finished",
+    "call_failed": "node.failed",
+    "attempt": "attempt.failed",
+    "skip": "node.skipped",
+    "timer": "timer.set",
+    "items": "items.listed",
+    "branch": "branch.taken",
+}
+
+
+def iso(at: float | None) -> str | None:
+    """Seconds since the epoch as ISO 8601 in UTC."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+class Runs:
+    """`app.runs`: every run in the store, whoever executes it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.store = engine, engine.store
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        kind: str | None = None,
+        definition_id: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        limit: int = 50,
+    ) -> list[RunRow]:
+        """The newest runs first, without their large values."""
+        return self.store.list_runs(
+            status=status, kind=kind, definition_id=definition_id, text=text, since=since, limit=limit
+        )
+
+    def row(self, run_id: str) -> RunRow | None:
+        return self.store.get_run(run_id)
+
+    def history(self, run_id: str) -> list[Entry]:
+        """Everything recorded so far, in order."""
+        live = self.engine.live.get(run_id)
+        if live is not None and not self.store.durable:
+            return live.entries()
+        return self.store.history(run_id)
+
+    def get(self, run_id: str) -> dict[str, Json] | None:
+        """One run with every recorded step; None when there is no such run."""
+        row = self.store.get_run(run_id)
+        if row is None:
+            return None
+        history = self.history(run_id)
+        return {
+            **summary(row, self.current(row)),
+            "definitionId": row.definition_id,
+            "owner": row.owner,
+            "input": row.input,
+            "result": row.result,
+            "error": row.error,
+            "nodes": [step(entry) for entry in history],
+            "events": [event_of(run_id, entry).to_dict() for entry in history],
+        }
+
+    def current(self, row: RunRow) -> str | None:
+        """The node a live run is at."""
+        if row.status != "running":
+            return None
+        live = self.engine.live.get(row.id)
+        return (live.position() if live is not None else None) or row.current_node or None
+
+    def stop(self, run_id: str) -> bool:
+        """Stop a running run, in whatever process; True when it was running."""
+        return self.engine.stop(run_id)
+
+    async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
+        """Its events so far and as they are recorded, until the run has ended."""
+        seen: set[tuple[str, str]] = set()
+        while True:
+            row = self.store.get_run(run_id)
+            for entry in self.history(run_id):
+                if (entry.path, entry.kind) not in seen:
+                    seen.add((entry.path, entry.kind))
+                    yield event_of(run_id, entry)
+            if row is None or row.status != "running":
+                if row is not None:
+                    at = row.ended_at or row.started_at
+                    yield Event(run_id=run_id, kind="run.finished", at=at, data={"status": row.status})
+                return
+            await asyncio.sleep(poll)
+
+
+def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
+    """A run in a line of a list."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "kind": row.kind,
+        "status": row.status,
+        "startTime": iso(row.started_at),
+        "endTime": iso(row.ended_at),
+        "currentNode": current,
+        "resultCount": row.result_count,
+        "errorCount": row.error_count,
+    }
+
+
+def step(entry: Entry) -> dict[str, Json]:
+    """A journal entry as a step that people read."""
+    failed = entry.kind in ("call_failed", "attempt")
+    status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
+    return {
+        "path": entry.path,
+        "node": entry.node,
+        "kind": entry.kind,
+        "status": status,
+        "started": iso(entry.started),
+        "ended": iso(entry.ended),
+        "ms": round((entry.ended - entry.started) * 1000, 3),
+        "value": None if failed or status == "skipped" else entry.data,
+        "error": entry.data if failed else None,
+        "reason": entry.data.get("reason") if status == "skipped" and isinstance(entry.data, dict) else None,
+    }
+
+
+def event_of(run_id: str, entry: Entry) -> Event:
+    """A journal entry as the event it was."""
+    kind = EVENT_OF.get(entry.kind, entry.kind)
+    data: Any = entry.data
+    if kind == "node.finished":
+        data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
+    return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)

@@ -1,0 +1,128 @@
+"""The documented functions of tool chains in snake_case, over a default app.
+
+`execute_chain` is async, the others are plain functions. The default app is made at the first
+call, with the store of the working directory then; `configure` sets another one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from .app import App
+from .dialects.chain import ChainMode, ErrorStrategy, NodeType
+from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
+from .values import Json
+
+__all__ = [
+    "ChainMode",
+    "ErrorStrategy",
+    "NodeType",
+    "clone_chain",
+    "configure",
+    "create_chain",
+    "default_app",
+    "delete_chain",
+    "execute_chain",
+    "export_chain",
+    "get_chain",
+    "get_execution_details",
+    "get_execution_status",
+    "import_chain",
+    "list_chains",
+    "list_executions",
+    "stop_execution",
+]
+
+_lock = threading.Lock()
+_app: App | None = None
+
+
+def default_app() -> App:
+    """The app behind the functions here; made from the working directory at the first call."""
+    global _app
+    with _lock:
+        if _app is None:
+            _app = App.open()
+            atexit.register(_close)
+        return _app
+
+
+def configure(app: App) -> App:
+    """Use `app` from now on; the one before is left to its owner."""
+    global _app
+    with _lock:
+        _app = app
+        return app
+
+
+def _close() -> None:
+    if _app is not None and _app._store is not None:
+        _app._store.close()
+
+
+def create_chain(config: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
+    """Check and store a chain. Raises InvalidFlow, whose text and `.problems` hold every problem."""
+    return default_app().chains.core.create_chain(config, **more)
+
+
+async def execute_chain(
+    chain_id: str,
+    context: Mapping[str, Any] | None = None,
+    tool_executor: Callable[[str, dict[str, Json]], Awaitable[Json]] | None = None,
+) -> ExecutionResult:
+    """Run a stored chain; an unknown one raises NotFound. `tool_executor` is
+    `async (tool_name, params) -> result`; without it the app's toolbox is used."""
+    return await default_app().chains.core.execute_chain(chain_id, context, tool_executor)
+
+
+def get_chain(chain_id: str) -> ChainObject | None:
+    """A stored chain, None when there is none with this id."""
+    return default_app().chains.core.get_chain(chain_id)
+
+
+def list_chains() -> list[ChainSummary]:
+    """Every stored chain in a line each."""
+    return default_app().chains.core.list_chains()
+
+
+def delete_chain(chain_id: str) -> bool:
+    """Forget a chain; False when there is none with this id."""
+    return default_app().chains.core.delete_chain(chain_id)
+
+
+def get_execution_status(execution_id: str) -> ExecutionStatus | None:
+    """Where an execution is, None for an unknown id."""
+    return default_app().chains.core.get_execution_status(execution_id)
+
+
+def get_execution_details(execution_id: str) -> ExecutionDetails | None:
+    """Everything recorded of an execution, None for an unknown id."""
+    return default_app().chains.core.get_execution_details(execution_id)
+
+
+def list_executions(chain_id: str | None = None, *, limit: int = 100) -> list[ExecutionStatus]:
+    """The executions of a chain, or of all chains, newest first."""
+    return default_app().chains.core.list_executions(chain_id, limit=limit)
+
+
+def stop_execution(execution_id: str) -> bool:
+    """Mark a running execution as stopped at once, also one of another process; else False."""
+    return default_app().chains.core.stop_execution(execution_id)
+
+
+def clone_chain(chain_id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
+    """A deep copy under a new id, with some properties replaced."""
+    return default_app().chains.core.clone_chain(chain_id, overrides, **more)
+
+
+def export_chain(chain_id: str) -> str:
+    """A chain as JSON text."""
+    return default_app().chains.core.export_chain(chain_id)
+
+
+def import_chain(json: str | bytes | Mapping[str, Any]) -> ChainObject:
+    """Store an exported chain under a new id."""
+    return default_app().chains.core.import_chain(json)
