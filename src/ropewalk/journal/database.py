@@ -114,6 +114,7 @@ def _check_log(connection: apsw.Connection, path: Path) -> None:
     try:
         other.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.execute("BEGIN IMMEDIATE")  # Nobody writes while we look.
+        fetch(other, "SELECT 1 FROM sqlite_schema")  # Only a connection that has read knows the count.
         frames, _ = other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         found = walfile.damage(wal, max(frames, 0))
         connection.execute("ROLLBACK")

@@ -1,0 +1,283 @@
+"""Several processes on one SQLite store, some of them killed or paused."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from ropewalk.errors import RunBusy
+from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.lease import me
+from ropewalk.journal.sqlite import SqliteStore
+
+Start = Callable[..., "subprocess.Popen[str]"]
+KILLS = int(os.environ.get("ROPEWALK_KILLS", "10"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def say(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def new(id: str = "r") -> NewRun:
+    return NewRun(id=id, kind="chain")
+
+
+async def begun(path: Path) -> None:
+    """A run that nobody holds."""
+    store = SqliteStore(path)
+    await (await store.open(new())).release()
+    store.close()
+
+
+@pytest.mark.timeout(20 + 3 * KILLS)
+@pytest.mark.parametrize("sync", ["normal", "full"])
+def test_nothing_acknowledged_is_lost_by_kill_9(path: Path, child: Start, sync: str) -> None:
+    run(begun(path))
+    acknowledged: list[str] = []
+    for epoch in range(max(KILLS // 2, 1)):
+        process = child("record", path, sync)
+        # The dead owner's run is had at once: its lease would have ten seconds to go.
+        began = time.monotonic()
+        assert line(process) == f"open {epoch + 2}"
+        assert time.monotonic() - began < 5
+        time.sleep(random.random() * 0.2)
+        process.kill()
+        out, _ = process.communicate()
+        acknowledged += [
+            row[4:] for row in out.splitlines(keepends=True) if row.startswith("ack ") and row.endswith("\n")
+        ]
+    store = SqliteStore(path)
+    recorded = {entry.path for entry in store.history("r")}
+    assert len(acknowledged) > 10 * (KILLS // 2)
+    assert {row.strip() for row in acknowledged} <= recorded
+    assert apsw.Connection(str(path)).pragma("integrity_check") == "ok"
+    store.close()
+
+
+def test_of_processes_that_race_for_a_run_one_wins(path: Path, child: Start) -> None:
+    SqliteStore(path).close()
+    racers = [child("race", path, "r") for _ in range(3)]
+    for racer in racers:
+        assert line(racer) == "ready"
+    for racer in racers:
+        say(racer)
+    assert sorted(line(racer) for racer in racers) == ["lost RunBusy", "lost RunBusy", "won 1"]
+
+
+def test_of_processes_that_race_for_a_dead_ones_run_one_wins(path: Path, child: Start) -> None:
+    owner = child("hold", path, "r")
+    assert line(owner) == "open 1"
+    racers = [child("race", path, "r") for _ in range(3)]
+    for racer in racers:
+        assert line(racer) == "ready"
+    owner.kill()
+    time.sleep(0.05)  # Not waited for: a zombie is as dead as any.
+    for racer in racers:
+        say(racer)
+    assert sorted(line(racer) for racer in racers) == ["lost RunBusy", "lost RunBusy", "won 2"]
+
+
+def test_live_owner_in_another_process_is_named(path: Path, child: Start) -> None:
+    async def test() -> None:
+        owner = child("hold", path, "r")
+        assert line(owner) == "open 1"
+        store = SqliteStore(path)
+        with pytest.raises(RunBusy, match=rf"\(pid {owner.pid}\)"):
+            await store.open(new())
+        assert store.orphans() == []
+        owner.kill()
+        owner.wait()
+        assert [row.id for row in store.orphans()] == ["r"]
+        log = await store.reopen("r")
+        assert (log.run.epoch, log.past[("before", "call")].data) == (2, 1)
+
+    run(test())
+
+
+def test_stop_reaches_an_owner_in_another_process(path: Path, child: Start) -> None:
+    owner = child("hold", path, "r")
+    assert line(owner) == "open 1"
+    store = SqliteStore(path)
+    began = time.monotonic()
+    assert store.request_stop("r")
+    assert line(owner) == "stop"
+    assert time.monotonic() - began < 0.5
+    assert line(owner) == "appended stopped"
+    row = store.get_run("r")
+    assert row is not None
+    assert row.status == "stopped"
+
+
+def test_process_that_was_paused_and_replaced_writes_nothing(path: Path, child: Start) -> None:
+    async def test() -> None:
+        owner = child("hold", path, "r", "0.05")
+        assert line(owner) == "open 1"
+        owner.send_signal(signal.SIGSTOP)
+        # As seen from another host, whose only sign of life is the lease.
+        elsewhere(path, beat=time.time() - 60)
+        store = SqliteStore(path, lease=0.3, poll=0.05)
+        log = await store.reopen("r")
+        assert log.run.epoch == 2
+        owner.send_signal(signal.SIGCONT)
+        assert line(owner) == "stop"
+        assert line(owner) == "Fenced"
+        assert [entry.path for entry in store.history("r")] == ["before"]
+        await log.append(Entry("after", "call", data=3))
+        assert await log.finish("completed", None) == "completed"
+
+    run(test())
+
+
+def test_many_processes_write_at_once_and_none_is_locked_out(path: Path, child: Start) -> None:
+    # No store is made beforehand: they race for that too.
+    crowd = [child("crowd", path, f"p{i}", 40) for i in range(4)]
+    assert [line(process) for process in crowd] == ["done"] * 4
+    store = SqliteStore(path)
+    assert len(store.list_runs(status="completed", limit=1000)) == 160
+    assert all(len(store.history(f"p{i}.39")) == 40 for i in range(4))
+
+
+def elsewhere(path: Path, beat: float) -> None:
+    """Make the run `r` owned by a process on another host, last heard of at `beat`."""
+    owner = dataclasses.replace(me(), host="faraway", boot="other").dump()
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(5000)
+    connection.execute("UPDATE lease SET owner = ?, beat = ?", (owner, beat))
+    connection.close()
+
+
+def test_owner_elsewhere_is_believed_alive_while_its_beat_is_recent(path: Path) -> None:
+    async def test() -> None:
+        await begun(path)
+        elsewhere(path, beat=time.time())
+        store = SqliteStore(path)
+        with pytest.raises(RunBusy, match="faraway"):
+            await store.open(new())
+        assert store.orphans() == []
+
+    run(test())
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0])
+def test_clock_that_jumps_does_not_end_a_lease(path: Path, jump: float) -> None:
+    async def test() -> None:
+        await begun(path)
+        elsewhere(path, beat=time.time() + jump)
+        store = SqliteStore(path, lease=1.0, poll=0.02)
+        attempt = asyncio.create_task(store.open(new()))
+        await asyncio.sleep(0.1)
+        assert not attempt.done()
+        elsewhere(path, beat=time.time() + jump + 0.5)  # It lives: its beat goes on, by its own clock.
+        with pytest.raises(RunBusy, match="faraway"):
+            await attempt
+
+    run(test())
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0])
+def test_clock_that_jumps_does_not_keep_a_dead_owner_alive(path: Path, jump: float) -> None:
+    async def test() -> None:
+        await begun(path)
+        elsewhere(path, beat=time.time() + jump)
+        store = SqliteStore(path, lease=0.2, poll=0.02)
+        assert [row.id for row in store.orphans()] == ["r"]
+        assert (await store.open(new())).run.epoch == 2
+
+    run(test())
+
+
+def test_lease_is_renewed_while_a_run_is_open_and_says_where_it_is(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path, lease=0.15, poll=0.02)
+        log = await store.open(new())
+        other = SqliteStore(path)
+        log.touch("fetch", 2.5)
+        async with asyncio.timeout(5):
+            while True:
+                row = other.get_run("r")
+                assert row is not None
+                if row.current_node == "fetch":
+                    break
+                await asyncio.sleep(0.02)
+        assert row.spent == 2.5
+
+    run(test())
+
+
+def test_closing_a_store_releases_its_runs(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        waiting = log.append(Entry("a", "call", data=1))
+        store.close()
+        await waiting
+        log = await SqliteStore(path).open(new())
+        assert log.past[("a", "call")].data == 1
+
+    run(test())
+
+
+def test_dropped_store_is_closed_but_not_while_a_run_is_held(path: Path) -> None:
+    async def test() -> None:
+        log = await SqliteStore(path).open(new())  # Nobody holds the store but the log.
+        await log.append(Entry("a", "call", data=1))
+        with pytest.raises(RunBusy):
+            await SqliteStore(path).open(new())
+        del log
+
+    run(test())
+
+
+def test_child_after_fork_is_refused_and_leaves_the_parent_alone(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        await log.append(Entry("a", "call", data=1))
+        read, write = os.pipe()
+        if not (pid := os.fork()):
+            told = []
+            for use in (lambda: store.get_run("r"), lambda: store.request_stop("r"), store.close):
+                try:
+                    use()
+                except Exception as error:  # noqa: BLE001 - told to the parent
+                    told.append(str(error))
+            os.write(write, "\n".join(told).encode())
+            os._exit(0)
+        os.waitpid(pid, 0)  # noqa: ASYNC222 - the child must be gone before we go on
+        told = os.read(read, 10_000).decode().splitlines()
+        os.close(read)
+        os.close(write)
+        assert len(told) == 2
+        assert all("before os.fork" in text for text in told)
+        await log.append(Entry("b", "call", data=1))
+        assert await log.finish("completed", None) == "completed"
+        assert len(store.history("r")) == 2
+
+    run(test())
