@@ -1,0 +1,250 @@
+"""One tool bound to one backend: steps 5 to 8 of the pipeline, built once and called often.
+
+5 validate input, 6 dispatch within the timeout, 7 normalise, 8 validate output. Every failure leaves
+as a ToolError with its cause. `call` is the whole of it; `plain` is the same without the timeout, for
+an engine that keeps its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
+from ..schema import compile_schema
+from ..values import Json, check_json, is_json
+from .failures import Failures
+from .progress import Progress
+from .result import RunResult
+from .route import Args, OnProgress, Route
+from .stream import Stream, streamer
+from .tool import Tool, ToolBackend, fresh
+
+DEFAULT_TIMEOUT: Final = 60.0
+_MOST_IN_TEXT: Final = 20
+
+
+class Validator(Protocol):
+    """A validator of one's own: every problem of `value` against `schema`, none when it fits."""
+
+    def problems(self, schema: Json, value: Json, place: str, /) -> Iterable[Problem | str]: ...
+
+
+class Call(Protocol):
+    """One call through the pipeline: `key` is the idempotency key, `timeout` in seconds."""
+
+    def __call__(
+        self,
+        args: Args,
+        key: str | None = None,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Awaitable[Json]: ...
+
+
+Plain: TypeAlias = Callable[[Args], Awaitable[Json]]
+Execute: TypeAlias = Callable[[Args, str | None, float | None, OnProgress | None], Awaitable[RunResult]]
+Check: TypeAlias = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A tool ready to be called, safe to keep while the index has the same version.
+
+    `plain`, for coroutine handlers only, is `call` without the timeout and in one coroutine.
+    `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
+    """
+
+    tool: Tool | None
+    backend: ToolBackend | None
+    call: Call
+    plain: Plain | None
+    timeout: float
+    execute: Execute
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a runner was told about checking and time."""
+
+    timeout: float = DEFAULT_TIMEOUT
+    validate_input: bool = True
+    validate_output: bool = True
+    validator: Validator | None = None
+
+
+def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
+    """Everything after resolution, as closures; raises ToolError where a schema cannot be compiled."""
+    fail = Failures(tool_id, backend)
+    check_in = check_out = None
+    if tool is not None:
+        if rules.validate_input:
+            check_in = _checker(tool.input_schema, "args", rules.validator, fail.input)
+        if rules.validate_output and tool.output_schema is not None:
+            check_out = _checker(tool.output_schema, "result", rules.validator, fail.output)
+    limit = (tool.timeout if tool is not None else None) or rules.timeout
+    settle = _settler(route, check_out, fail)
+
+    async def execute(
+        args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None
+    ) -> tuple[Json, Any]:
+        await stop_if_cancelled()
+        if check_in is not None:  # 5
+            check_in(args)
+        seconds = limit if timeout is None else timeout
+        told = Progress(on_progress).tell if on_progress is not None else None
+        raw = await _within(seconds, route, (fresh(args), key, seconds, told), fail)  # 6
+        return settle(raw)  # 7, 8
+
+    async def call(
+        args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
+    ) -> Json:
+        return (await execute(args, key, timeout, on_progress))[0]
+
+    async def run(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
+        value, raw = await execute(args, key, timeout, on_progress)
+        assert tool is not None
+        assert backend is not None
+        return RunResult(tool, backend, value, raw)
+
+    return Bound(
+        tool=tool,
+        backend=backend,
+        call=call,
+        plain=_plain(route, check_in, check_out, settle, fail) if route.direct else None,
+        timeout=limit,
+        execute=run,
+        stream=streamer(route, check_in, limit, fail),
+    )
+
+
+def _plain(
+    route: Route,
+    check_in: Check | None,
+    check_out: Check | None,
+    settle: Callable[[Any], tuple[Json, Any]],
+    fail: Failures,
+) -> Plain:
+    direct = route.direct
+    assert direct is not None
+
+    async def plain(args: Args) -> Json:
+        if check_in is not None:
+            check_in(args)
+        for item in args.values():
+            if type(item) is dict or type(item) is list:
+                args = fresh(args)  # a handler that changes its argument must not change ours
+                break
+        try:
+            value = await direct(args)
+        except Exception as error:
+            raise fail.executing(error) from error
+        if check_out is None and is_json(value):
+            return value
+        return settle(value)[0]
+
+    return plain
+
+
+async def stop_if_cancelled() -> None:
+    """Raise CancelledError when this task has been cancelled and does not know it yet."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        await asyncio.sleep(0)  # a cancellation that is due arrives here; one already handled does not
+
+
+async def _within(seconds: float, route: Route, sent: tuple[Any, ...], fail: Failures) -> Any:
+    """Dispatch, and tell the three ways apart in which a call can be cut short: our timeout, the
+    caller's cancellation, and a tool that raised TimeoutError or CancelledError on its own."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    scope = asyncio.timeout(None if seconds == math.inf else seconds)
+    started = time.monotonic()
+    try:
+        async with scope:
+            return await route.send(*sent)
+    except TimeoutError as error:
+        # An executor that keeps the time itself may be a moment ahead of us.
+        if scope.expired() or (route.keeps_time and time.monotonic() - started > 0.95 * seconds):
+            raise fail.no_answer(seconds) from error
+        raise fail.executing(error) from error
+    except asyncio.CancelledError as error:
+        if task is None or task.cancelling() > before:
+            raise
+        raise fail.executing(RuntimeError("it was cancelled from inside")) from error
+    except Exception as error:
+        raise fail.executing(error) from error
+
+
+def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[[Any], tuple[Json, Any]]:
+    """Steps 7 and 8."""
+    normalise = route.normalise
+
+    def settle(raw: Any) -> tuple[Json, Any]:
+        try:
+            value, original = normalise(raw)
+        except Exception as error:
+            raise fail.executing(error) from error
+        if not is_json(value):
+            try:
+                check_json(value, "result")
+            except InvalidValue as error:
+                raise fail.output(error, (Problem(path=error.place, message=error.message),)) from error
+        if check_out is not None:
+            check_out(value)
+        return value, original
+
+    return settle
+
+
+def _checker(
+    schema: Json,
+    place: str,
+    validator: Validator | None,
+    failed: Callable[[BaseException | str, Sequence[Problem]], ToolError],
+) -> Check | None:
+    """A closure that raises what `failed` makes of the problems; None where every object fits."""
+    if validator is not None:
+        return _custom_checker(schema, place, validator, failed)
+    try:
+        compiled = compile_schema(schema)
+    except UnsupportedSchema as error:
+        raise failed(error, ()) from error
+    if compiled.open and (place == "args" or "type" not in schema):
+        return None
+    fits = compiled.is_valid
+
+    def check(value: Json) -> None:
+        if not fits(value):
+            problems = compiled.problems(value, place)
+            raise failed(_listed(problems), problems)
+
+    return check
+
+
+def _custom_checker(
+    schema: Json,
+    place: str,
+    validator: Validator,
+    failed: Callable[[BaseException | str, Sequence[Problem]], ToolError],
+) -> Check:
+    def check(value: Json) -> None:
+        try:
+            found = validator.problems(schema, value, place)
+            problems = [p if isinstance(p, Problem) else Problem(path=place, message=str(p)) for p in found or ()]
+        except Exception as error:
+            raise failed(error, ()) from error
+        if problems:
+            raise failed(_listed(problems), problems)
+
+    return check
+
+
+def _listed(problems: Sequence[Problem]) -> str:
+    text = "; ".join(map(str, problems[:_MOST_IN_TEXT]))
+    return text if len(problems) <= _MOST_IN_TEXT else f"{text}; and {len(problems) - _MOST_IN_TEXT} more"

@@ -1,0 +1,50 @@
+"""The errors of one bound tool: made in one place, so that each names the tool, the backend and the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import (
+    ConfigError,
+    ExecutionFailed,
+    OutputValidationFailed,
+    Problem,
+    StreamNotSupported,
+    ToolError,
+    ToolTimeout,
+    ValidationFailed,
+)
+from .route import MissingHandler
+from .tool import ToolBackend
+
+
+class Failures:
+    """Makes the errors of one bound tool, so that each carries its id and backend."""
+
+    __slots__ = ("backend", "tool_id")
+
+    def __init__(self, tool_id: str, backend: ToolBackend | None) -> None:
+        self.tool_id, self.backend = tool_id, backend
+
+    def executing(self, cause: BaseException, op: str = "execute") -> ToolError:
+        """The failure of a call, with what was raised as its cause."""
+        if isinstance(cause, ToolTimeout):
+            error: ToolError = ToolTimeout(self.tool_id, cause.seconds, backend=self.backend)
+            error.__cause__ = cause
+            return error
+        error = ExecutionFailed(self.tool_id, op, cause, backend=self.backend)
+        if isinstance(cause, (ConfigError, MissingHandler)) or getattr(cause, "retryable", True) is False:
+            error.retryable = False  # trying again cannot help
+        return error
+
+    def no_answer(self, seconds: float) -> ToolTimeout:
+        return ToolTimeout(self.tool_id, seconds, backend=self.backend)
+
+    def input(self, cause: BaseException | str, problems: Sequence[Problem] = ()) -> ValidationFailed:
+        return ValidationFailed(self.tool_id, "validate_input", cause, backend=self.backend, problems=problems)
+
+    def output(self, cause: BaseException | str, problems: Sequence[Problem] = ()) -> OutputValidationFailed:
+        return OutputValidationFailed(self.tool_id, "validate_output", cause, backend=self.backend, problems=problems)
+
+    def no_stream(self, cause: BaseException | str) -> StreamNotSupported:
+        return StreamNotSupported(self.tool_id, "stream", cause, backend=self.backend)

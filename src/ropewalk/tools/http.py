@@ -1,0 +1,177 @@
+"""HTTP as the providers use it: one request, a bounded answer, errors that quote it.
+
+http and https only. Redirects are not followed (they would carry headers elsewhere); a body is read up
+to a limit; `${NAME}` in a header is read from the environment at each request, so that no secret has to
+stand in a configuration. `httpx2` is imported at the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import weakref
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from ..errors import ConfigError
+from ..values import MAX_BYTES, Json
+
+_EXCERPT: Final = 500
+_CONNECT_SECONDS: Final = 10.0
+_VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
+_WORTH_ANOTHER_TRY: Final = frozenset((408, 409, 425, 429))
+
+
+class HttpFailure(Exception):
+    """The provider answered with an error status, or with what is not JSON; `body` is an excerpt."""
+
+    def __init__(self, text: str, status: int, body: str = "") -> None:
+        self.status, self.body = status, body
+        self.retryable = status >= 500 or status in _WORTH_ANOTHER_TRY
+        super().__init__(f"{text}: {body}" if body else text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request; `json` is sent as a JSON body when `has_json`, `form` as a form."""
+
+    method: str
+    url: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    json: Json = None
+    has_json: bool = False
+    form: Mapping[str, Any] | None = None
+
+
+def checked_url(url: Any, place: str) -> str:
+    """An http or https URL without its trailing slash; ConfigError for anything else."""
+    if not isinstance(url, str):
+        raise ConfigError(f"{place}: url must be a string, not {type(url).__qualname__}")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{place}: {url!r} is not an http or https URL")
+    return url.rstrip("/")
+
+
+def checked_headers(headers: Any, place: str) -> dict[str, str]:
+    """Header names and values, both strings; ConfigError for anything else."""
+    if headers is None:
+        return {}
+    if not isinstance(headers, dict) or not all(isinstance(x, str) for pair in headers.items() for x in pair):
+        raise ConfigError(f"{place}: headers must map names to strings")
+    return dict(headers)
+
+
+class Http:
+    """Clients kept open, one per event loop, for one provider."""
+
+    def __init__(self, headers: Mapping[str, str], *, place: str, most_bytes: int = MAX_BYTES) -> None:
+        self._headers = headers
+        self._place = place
+        self._most = most_bytes
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+
+    async def fetch(self, request: Request) -> Json:
+        """The JSON of the answer: null for an empty one, the text of one that says it is text."""
+        async with self._sent(request) as response:
+            body = await self._read(response)
+        if not body:
+            return None
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind.startswith("text/"):
+            return body.decode(response.encoding or "utf-8", "replace")
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise HttpFailure(
+                f"HTTP {response.status_code} with a body that is not JSON", response.status_code, _excerpt(body)
+            ) from error
+
+    @asynccontextmanager
+    async def lines(self, request: Request) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
+        """The answer line by line as it arrives: (content type, lines)."""
+        async with self._sent(request) as response:
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            yield kind, response.aiter_lines()
+
+    async def close(self) -> None:
+        """Close the client of this event loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _sent(self, request: Request) -> AsyncIterator[Any]:
+        headers = {**self._headers, **request.headers}
+        extra: dict[str, Any] = {}
+        if request.has_json:
+            extra["content"] = orjson.dumps(request.json)
+            headers.setdefault("Content-Type", "application/json")
+        if request.form is not None:
+            extra["data"] = request.form
+        if request.query:
+            extra["params"] = request.query
+        resolved = {name: self._resolve(value) for name, value in headers.items()}
+        async with self._client().stream(request.method, request.url, headers=resolved, **extra) as response:
+            if response.status_code >= 300:
+                await self._refuse(response)
+            yield response
+
+    async def _refuse(self, response: Any) -> None:
+        if response.status_code < 400:
+            where = response.headers.get("location", "nowhere")
+            raise HttpFailure(
+                f"HTTP {response.status_code}: redirects are not followed ({where})", response.status_code
+            )
+        body = b""
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) >= _EXCERPT:
+                break
+        raise HttpFailure(
+            f"HTTP {response.status_code} {response.reason_phrase}".rstrip(), response.status_code, _excerpt(body)
+        )
+
+    async def _read(self, response: Any) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > self._most:
+                raise HttpFailure(f"the answer is larger than {self._most:,} bytes", 413)
+            parts.append(part)
+        return b"".join(parts)
+
+    def _resolve(self, value: str) -> str:
+        def read(match: re.Match[str]) -> str:
+            found = os.environ.get(match[1])
+            if found is None:
+                raise ConfigError(f"{self._place}: the environment variable {match[1]} is not set")
+            return found
+
+        return _VARIABLE.sub(read, value)
+
+    def _client(self) -> Any:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            try:
+                import httpx2
+            except ImportError as error:
+                raise ConfigError("HTTP providers need httpx2: install ropewalk[http]") from error
+            # How long a call may take is the runner's to say; here only how long a host may stay silent at first.
+            client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS))
+            self._clients[loop] = client
+        return client
+
+
+def _excerpt(body: bytes) -> str:
+    text = body[:_EXCERPT].decode("utf-8", "replace").strip()
+    return text + "…" if len(body) > _EXCERPT else text

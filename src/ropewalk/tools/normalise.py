@@ -1,0 +1,104 @@
+"""What an executor gave, as one JSON value.
+
+Known: an MCP CallToolResult (an object or the same as a dict, either spelling of its fields; the
+`mcp` package is not needed) and a ToolExecutionResult. Everything else is the value itself. A result
+that says it is an error raises `ToolReported` with its text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from ..values import Json, is_json
+from .result import ToolExecutionResult
+
+_ABSENT: Any = object()
+
+
+class ToolReported(Exception):
+    """The tool answered that it failed; the text is its own. `result` is the raw answer."""
+
+    def __init__(self, text: str, result: Any) -> None:
+        self.result = result
+        super().__init__(text)
+
+
+def normalise_mcp(result: Any) -> tuple[Any, Any]:
+    """(value, raw result) of an MCP result; of anything else (value itself, None)."""
+    if not _is_mcp(result):
+        return normalise_other(result)
+    if _get(result, "isError", "is_error") is True:
+        raise ToolReported(_error_text(result), result)
+    structured = _get(result, "structuredContent", "structured_content")
+    if structured is not None and structured is not _ABSENT:
+        return structured, result
+    return _from_content(_get(result, "content")), result
+
+
+def normalise_other(result: Any) -> tuple[Any, Any]:
+    """(value, raw MCP result or None) of what a handler or a provider gave."""
+    if isinstance(result, ToolExecutionResult):
+        if not result.success:
+            raise ToolReported(result.error or "the tool reported an error", result)
+        return result.output, None
+    if not isinstance(result, dict) and _is_mcp(result):
+        return normalise_mcp(result)
+    return result, None
+
+
+def _is_mcp(result: Any) -> bool:
+    return (
+        _get(result, "content") is not _ABSENT
+        and (_get(result, "isError", "is_error") is not _ABSENT or isinstance(result, dict))
+    ) or (isinstance(result, dict) and "structuredContent" in result)
+
+
+def _from_content(content: Any) -> Json:
+    """No part: null. One text: its JSON, else the text. Several: the non-empty texts."""
+    parts = list(content) if isinstance(content, (list, tuple)) else []
+    if len(parts) == 1:
+        text = _text(parts[0])
+        return None if text is None else _parsed(text)
+    texts = [text for text in map(_text, parts) if text]
+    if not texts:
+        return None
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _parsed(text: str) -> Json:
+    """The JSON that a text is; the text itself where it is none, or a number we cannot keep exactly."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    if isinstance(value, float) and text.strip().lstrip("-").isdecimal():
+        return text
+    return value if is_json(value) else text
+
+
+def _text(part: Any) -> str | None:
+    if _get(part, "type") != "text":
+        return None
+    text = _get(part, "text")
+    return text if isinstance(text, str) else None
+
+
+def _error_text(result: Any) -> str:
+    content = _get(result, "content")
+    texts = [text for text in map(_text, content if isinstance(content, (list, tuple)) else ()) if text]
+    if texts:
+        return "\n".join(texts)
+    structured = _get(result, "structuredContent", "structured_content")
+    if structured is _ABSENT or structured is None or not is_json(structured):
+        return "the tool reported an error"
+    return orjson.dumps(structured).decode()
+
+
+def _get(holder: Any, *names: str) -> Any:
+    for name in names:
+        found = holder.get(name, _ABSENT) if isinstance(holder, dict) else getattr(holder, name, _ABSENT)
+        if found is not _ABSENT:
+            return found
+    return _ABSENT

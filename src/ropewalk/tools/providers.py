@@ -1,0 +1,125 @@
+"""Every provider of a toolbox, by id: the executor that a Runner asks.
+
+A provider is a configuration (`url`, or an `openapi` document) or an executor of one's own with
+`call_tool(provider_id, tool_id, args)`. Refused: unknown keys, and ids nobody added.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+from ..errors import ConfigError, InvalidTool
+from ..values import Json, closest
+from .http import checked_headers, checked_url
+from .local import maybe_await, threads
+from .openapi import OpenApiProvider, read_openapi
+from .provider import HttpProvider
+from .route import executor_extras
+from .signature import is_async
+from .tool import Tool, ToolBackend
+
+_KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi"))
+
+
+class Providers:
+    """Routes a provider's call to the one of that id; `skipped` says which operations were not taken."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+        self.skipped: dict[str, str] = {}
+
+    def add(self, name: str, config: Any) -> list[Tool]:
+        """Add a provider and give its tools, each with its backend; ConfigError says what is wrong."""
+        place = f"provider {name!r}"
+        if name in self._known:
+            raise ConfigError(f"{place} is there already")
+        if not isinstance(config, dict):
+            if not callable(getattr(config, "call_tool", None)):
+                raise ConfigError(f"{place}: a configuration or an object with call_tool, not {type(config).__name__}")
+            self._known[name] = config
+            return []
+        for key in config:
+            if key not in _KEYS:
+                near = closest(str(key), _KEYS)
+                raise ConfigError(f"{place}: unknown key {key!r}" + (f"; did you mean {near}?" if near else ""))
+        headers = checked_headers(config.get("headers"), place)
+        annotations = {"timeout": config["timeout"]} if config.get("timeout") is not None else {}
+        url = checked_url(config["url"], place) if config.get("url") is not None else None
+        if config.get("openapi") is not None:
+            api = read_openapi(config["openapi"], name=name, url=url, annotations=annotations)
+            self._known[name] = OpenApiProvider(api, headers, place=place)
+            self.skipped.update({f"{name}:{operation}": why for operation, why in api.skipped.items()})
+            return list(api.tools)
+        if url is None:
+            raise ConfigError(f"{place} needs a url or an openapi document")
+        self._known[name] = HttpProvider(url, headers, place=place)
+        return [_listed(name, one, annotations, place) for one in config.get("tools") or ()]
+
+    async def call_tool(
+        self,
+        provider_id: str,
+        tool_id: str,
+        args: dict[str, Json],
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        on_progress: Callable[..., Any] | None = None,
+    ) -> Any:
+        """One call. `key` goes along as the header Idempotency-Key."""
+        found = self._find(provider_id)
+        if isinstance(found, (HttpProvider, OpenApiProvider)):
+            return await found.call_tool(tool_id, args, key=key)
+        extras = {"key": key, "timeout": timeout, "on_progress": on_progress}
+        takes = executor_extras(found.call_tool)
+        wanted = {name: value for name, value in extras.items() if name in takes and value is not None}
+        if is_async(found.call_tool):
+            return await found.call_tool(provider_id, tool_id, args, **wanted)
+        return await maybe_await(await threads.run(partial(found.call_tool, provider_id, tool_id, args, **wanted)))
+
+    async def call_tool_stream(
+        self, provider_id: str, tool_id: str, args: dict[str, Json], *, key: str | None = None
+    ) -> Any:
+        """The events of one call, or None where this provider does not stream."""
+        found = self._find(provider_id)
+        if isinstance(found, (HttpProvider, OpenApiProvider)):
+            return await found.call_tool_stream(tool_id, args, key=key)
+        opener = getattr(found, "call_tool_stream", None)
+        return None if opener is None else await maybe_await(opener(provider_id, tool_id, args))
+
+    async def close(self) -> None:
+        """Close what every provider holds open."""
+        for found in self._known.values():
+            close: Callable[[], Awaitable[None] | None] | None = getattr(found, "close", None)
+            if close is not None:
+                result = close()
+                if inspect.isawaitable(result):
+                    await result
+
+    def _find(self, provider_id: str) -> Any:
+        found = self._known.get(provider_id)
+        if found is None:
+            near = closest(provider_id, self._known)
+            raise ConfigError(f"provider {provider_id!r} not found" + (f"; did you mean {near}?" if near else ""))
+        return found
+
+
+def _listed(name: str, given: Any, annotations: dict[str, Json], place: str) -> Tool:
+    """A tool of the `tools` list: `{name, description, inputSchema, outputSchema?}`."""
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+        raise ConfigError(f"{place}: tools are objects with a name, a description and an inputSchema")
+    takes: Any = given.get("inputSchema", given.get("input_schema", {"type": "object"}))
+    try:
+        return Tool(
+            given["name"],
+            given.get("description", ""),
+            takes,
+            given.get("outputSchema", given.get("output_schema")),
+            namespace=name,
+            annotations={**annotations, **(given.get("annotations") or {})} or None,
+            backend=ToolBackend.provider(name, given["name"]),
+        )
+    except InvalidTool as error:
+        raise ConfigError(f"{place}: {error}") from error

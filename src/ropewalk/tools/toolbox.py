@@ -1,0 +1,244 @@
+"""The Toolbox: the index of tools, their local handlers, and the connections to the others.
+
+A Toolbox alone is enough for a Runner. MCP servers and providers are named here and reached only when
+needed; one that cannot be reached is noted in `failures` and stops no other. Refused: two things under
+one name. To connect tools of another kind, see `route.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from ..errors import ConfigError, InvalidTool, NotFound
+from ..values import Json
+from .index import Change, Index, Page
+from .providers import Providers
+from .tool import Handler, Tool, ToolBackend, fresh, tool_from
+
+__all__ = ["Change", "Handlers", "Page", "Toolbox"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class Handlers:
+    """Local handlers by name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Handler] = {}
+
+    def get(self, name: str, /) -> Handler | None:
+        """The handler of this name, or None."""
+        return self._known.get(name)
+
+    def put(self, name: str, handler: Handler) -> None:
+        """Register or replace a handler."""
+        self._known[name] = handler
+
+    def drop(self, name: str) -> None:
+        """Forget a handler; nothing happens when there is none."""
+        self._known.pop(name, None)
+
+
+class Toolbox(Index):
+    """Tools and everything needed to run them; safe for concurrent use.
+
+    `tools` are `@tool` functions, plain callables and Tools. `mcp` maps server names to their
+    configuration (`command`, `args`, `env` or `url`, ...), `providers` maps provider ids to theirs (`url`,
+    `headers`, `timeout`, `tools`, `openapi`) or to an executor. Nothing is connected before `connect`.
+    `failures` says why a server cannot be reached now, or why a tool of one (`server:tool`) was not taken.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool | Handler] = (),
+        *,
+        mcp: Mapping[str, dict[str, Json]] | None = None,
+        providers: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.local = Handlers()
+        self.provider = Providers()
+        self.mcp: Any = None
+        self.failures: dict[str, str] = {}
+        self._served: dict[str, set[str]] = {}
+        self._opening = threading.Lock()
+        for one in tools:
+            self.register(one)
+        for name, config in (mcp or {}).items():
+            self.add_mcp(name, config)
+        for name, config in (providers or {}).items():
+            self.add_provider(name, config)
+
+    # --- registering ------------------------------------------------------------------------
+
+    def register(
+        self, tool: Tool | Handler, handler: Handler | None = None, *, backend: ToolBackend | None = None
+    ) -> Tool:
+        """Add a tool with a handler or a backend (else its own, if it brings one); gives the Tool back.
+
+        The same definition again adds or replaces the backend; another one under the same id
+        raises InvalidTool. A tool with neither is listed, and calling it is NoBackends.
+        """
+        made = tool if isinstance(tool, Tool) else tool_from(tool)
+        if handler is not None and backend is not None and backend.kind != "local":
+            raise InvalidTool(f"tool {made.id!r}: a handler goes with a local backend, not with a {backend.kind} one")
+        if handler is None and backend is None:
+            handler, backend = made.handler, made.backend
+        if handler is not None:
+            if not callable(handler):
+                raise InvalidTool(f"tool {made.id!r}: its handler is {type(handler).__qualname__}, not callable")
+            backend = backend or ToolBackend.local(made.id)
+        with self._lock:
+            self._put(made, backend)
+            if handler is not None and backend is not None:
+                self.local.put(backend.name or made.id, handler)
+        self._tell()
+        return made
+
+    def remove_backend(self, tool_id: str, backend: ToolBackend) -> None:
+        """Take one backend off a tool; without its last backend the tool goes too. NotFound if absent."""
+        with self._lock:
+            self._remove_backend(tool_id, backend)
+            self._forget_handlers([backend])
+        self._tell()
+
+    def remove(self, tool_id: str) -> None:
+        """Take a tool off with all its backends. NotFound if absent."""
+        with self._lock:
+            gone = self.backends(tool_id)
+            self._remove(tool_id)
+            self._forget_handlers(gone)
+        self._tell()
+
+    def _forget_handlers(self, gone: Iterable[ToolBackend]) -> None:
+        used = {backend.name for _, backends in self._entries.values() for backend in backends}
+        for backend in gone:
+            if backend.kind == "local" and backend.name is not None and backend.name not in used:
+                self.local.drop(backend.name)
+
+    # --- connections ------------------------------------------------------------------------
+
+    def add_mcp(self, name: str, config: dict[str, Json]) -> None:
+        """Name an MCP server; its tools become `name:tool` when it is connected."""
+        self._check_name("MCP server", name)
+        with self._opening:
+            if self.mcp is None:
+                from .mcp import McpServers
+
+                self.mcp = McpServers()
+                self.mcp.failures = self.failures
+                self.mcp.on_tools(self._take_tools)
+        self.mcp.add(name, config)
+        self.touch()
+
+    def add_provider(self, name: str, config: Any) -> None:
+        """Name a provider: its configuration, or an executor of one's own. Its `tools` (or those of its
+        `openapi` document) are registered as `name:tool`."""
+        self._check_name("provider", name)
+        for tool in self.provider.add(name, config):
+            self.register(tool)
+        self.failures.update(self.provider.skipped)
+        self.touch()
+
+    async def connect(self, name: str | None = None) -> None:
+        """Connect every MCP server at once (or one) and register its tools; see `failures`."""
+        if self.mcp is not None:
+            await self.mcp.connect(name)
+
+    async def close(self) -> None:
+        """End every connection. The tools stay registered."""
+        try:
+            if self.mcp is not None:
+                await self.mcp.close()
+        finally:
+            await self.provider.close()
+
+    async def __aenter__(self) -> Toolbox:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _check_name(self, what: str, name: str) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ConfigError(f"{what} {name!r}: a name is 1 to 128 characters of [A-Za-z0-9_.-]")
+
+    def _take_tools(self, server: str, definitions: Iterable[Any]) -> None:
+        """Make the index hold exactly what an MCP server lists now; a bad tool stops no other."""
+        current: set[str] = set()
+        for key in [key for key in self.failures if key.startswith(f"{server}:")]:
+            del self.failures[key]
+        for definition in definitions:
+            label = f"{server}:{_field(definition, 'name')}"
+            try:
+                made, backend = _mcp_tool(server, definition)
+                if made.id in current:
+                    raise InvalidTool(f"tool {made.id!r} is listed twice")
+                self._take(made, backend)
+                current.add(made.id)
+            except InvalidTool as error:
+                self.failures[label] = str(error)
+        with self._lock:
+            gone = self._served.get(server, set()) - current
+            self._served[server] = current
+        for tool_id in gone:
+            for backend in self.backends(tool_id):
+                if backend.kind == "mcp" and backend.server_name == server:
+                    self._discard(tool_id, backend)
+
+    def _take(self, tool: Tool, backend: ToolBackend) -> None:
+        with self._lock:
+            known, others = self.get(tool.id), self.backends(tool.id)
+            if known == tool and backend in others:
+                return  # nothing new: a refresh that changes nothing makes no noise
+            if known is not None and known != tool and others == [backend]:
+                self._replace(tool, backend)
+            else:
+                self._put(tool, backend)
+        self._tell()
+
+    def _discard(self, tool_id: str, backend: ToolBackend) -> None:
+        try:
+            self.remove_backend(tool_id, backend)
+        except NotFound:
+            return  # somebody else removed it: that is what we wanted
+
+
+def _mcp_tool(server: str, definition: Any) -> tuple[Tool, ToolBackend]:
+    """A server's definition as a Tool; a name we cannot use is made safe, the server's own one is kept."""
+    name = _field(definition, "name")
+    if not isinstance(name, str) or not name:
+        raise InvalidTool(f"a tool of MCP server {server!r} has no name")
+    safe = _OTHER.sub("_", name)[:128]
+    annotations = dict(_plain(_field(definition, "annotations")) or {})
+    title = _field(definition, "title")
+    if isinstance(title, str) and title:
+        annotations.setdefault("title", title)
+    annotations.pop("timeout", None)  # how long we wait is not the server's to say
+    made = Tool(
+        safe,
+        _field(definition, "description") or "",
+        _field(definition, "inputSchema", "input_schema"),
+        _field(definition, "outputSchema", "output_schema"),
+        namespace=server,
+        annotations=annotations or None,
+    )
+    return made, ToolBackend.mcp(server, None if safe == name else name)
+
+
+def _field(definition: Any, *names: str) -> Any:
+    for name in names:
+        found = definition.get(name) if isinstance(definition, dict) else getattr(definition, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _plain(value: Any) -> Any:
+    dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
+    return dump(mode="json", by_alias=True, exclude_none=True) if dump is not None else fresh(value)
