@@ -274,16 +274,22 @@ class Walk:
         found.append(self.region(op.default, "default") if op.default is not None else NULL)
         return either(*found)
 
-    def _map(self, op: Map) -> Type:
+    def _items(self, items: Expr) -> Type:
+        """The type of one element of what a node goes over."""
         read = self.read
         read.field = "items"
-        items = read.look(op.items)
-        if not kinds_of(items) & (ARRAY | NULL):
-            read.tell(f"must be a list; this is {say(kinds_of(items))}", None)
-            items = None
+        found = read.look(items)
+        if not kinds_of(found) & (ARRAY | NULL):
+            read.tell(f"must be a list; this is {say(kinds_of(found))}", None)
+            return None
+        return items_of(found)
+
+    def _map(self, op: Map) -> Type:
+        read = self.read
+        item = self._items(op.items)
         check_limit("limit", op.limit, self._say)
         before = read.mapped, read.item, read.prev
-        read.mapped, read.item, read.prev = True, items_of(items), None
+        read.mapped, read.item, read.prev = True, item, None
         each = self.region(op.body, "body")
         read.mapped, read.item, read.prev = before
         return Each(each)
@@ -291,7 +297,11 @@ class Walk:
     def _loop(self, op: Loop) -> Type:
         read = self.read
         check_limit("limit", op.limit, self._say)
-        before = read.looped, read.prev
+        before = read.looped, read.prev, read.mapped, read.item
+        if op.items is not None:
+            read.item, read.mapped = self._items(op.items), True
+        elif op.limit is None:
+            self._say("limit", "a loop without items needs a limit on its rounds")
         # In the first round this is what ran before, later what the last round gave.
         read.looped, read.prev = True, None
 
@@ -302,7 +312,7 @@ class Walk:
                 self._condition("until", op.until)
 
         last = self.region(op.body, "body", tests)
-        read.looped, read.prev = before
+        read.looped, read.prev, read.mapped, read.item = before
         return Each(last) if op.collect else last
 
     def _unknown_op(self, op: Any) -> Type:
