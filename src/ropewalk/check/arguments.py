@@ -94,6 +94,8 @@ class Fitting:
 
     def _literal(self, value: Json, wanted: Sub, at: At) -> None:
         """A literal is judged by the whole schema, since it will never change."""
+        if value is None and wanted.kinds() & NULL:
+            return  # `nullable`, which some validators know and ours does not
         judge = self._judge(wanted)
         for problem in judge(value) if judge is not None else ():
             self.tell(problem.message, at, suggestion=problem.suggestion)

@@ -253,7 +253,7 @@ def _own_property(node: dict[str, Any], key: str) -> tuple[int, Json, bool]:
             return _OPEN, True, False
         if more is False:
             return _ABSENT, True, True
-    return (_ABSENT if declared else _SILENT), True, False
+    return (_ABSENT if declared and type(declared) is dict else _SILENT), True, False
 
 
 def _stronger(a: tuple[int, Json, bool], b: tuple[int, Json, bool]) -> tuple[int, Json, bool]:
