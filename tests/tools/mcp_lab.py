@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,16 @@ def group(pgid: int) -> list[int]:
                 if int(pgrp) == pgid and state != "Z":
                     found.append(int(entry.name))
     return found
+
+
+def gone(pgid: int) -> bool:
+    """Whether a process group has ended; what SIGKILL has hit may take a moment to do so."""
+    end = time.monotonic() + 2
+    while group(pgid):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def said(result: Any) -> str:

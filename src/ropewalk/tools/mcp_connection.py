@@ -230,6 +230,8 @@ class Connection:
             self._on_death(self, error)
         self.opened.set()
         self._inbox.put_nowait(None)
+        if self._streams is not None and self.ready:
+            self._streams.hang_up()
         for request in tuple(self._requests):
             request.finish(copied(self.error) if request.sent else Undelivered(str(self.error)))
         self._requests.clear()

@@ -20,6 +20,7 @@ from .mcp_config import ServerConfig, child_environment
 
 GRACE: Final = 1.0  # seconds to leave after stdin closes, and again after SIGTERM
 _REAP: Final = 2.0  # seconds for the loop to notice a SIGKILL
+_SETTLE: Final = 0.1
 _TAIL: Final = 4096  # bytes of stderr kept
 _LINGER: Final = 0.2  # seconds for output that the process wrote just before it ended
 
@@ -115,6 +116,8 @@ class Child:
             # Also when we are cancelled in between: synchronous, so nothing can stop it.
             self.kill()
         await _within(_REAP, self.exited)
+        # What SIGKILL hit is as good as gone; how soon its zombie is reaped is up to process 1.
+        await self._group_gone(_SETTLE)
         self._transport.close()
 
     def kill(self) -> None:

@@ -27,6 +27,7 @@ class StdioStreams:
         self.garbage = ""
         self.broken = ""
         self.ended = asyncio.Event()  # no further message will come
+        self._outward: Any = None
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -36,6 +37,7 @@ class StdioStreams:
 
         inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outward = anyio.create_memory_object_stream[SessionMessage](0)
+        self._outward = outward
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._receive, inward)
@@ -47,6 +49,11 @@ class StdioStreams:
         finally:
             for stream in (inward, read, write, outward):
                 stream.close()
+
+    def hang_up(self) -> None:
+        """Take no more messages: whoever is writing to a child that does not read is let go."""
+        if self._outward is not None:
+            self._outward.close()
 
     async def _receive(self, inward: Any) -> None:
         import anyio
@@ -85,6 +92,8 @@ class StdioStreams:
                 return
 
     async def _send(self, outward: Any, inward: Any) -> None:
+        import anyio
+
         stdin = self.child.stdin
         try:
             async for item in outward:
@@ -94,7 +103,10 @@ class StdioStreams:
             # It closed its stdin but may live on: without this the call would wait for its timeout.
             self.broken = self.broken or "closed its stdin"
             self.ended.set()
+            self.hang_up()
             inward.close()
+        except anyio.ClosedResourceError:
+            pass  # we hung up
 
 
 def _encoded(item: SessionMessage) -> bytes:
