@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,8 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
         sys.path.insert(0, home)
     found: list[Any] = []
     for name in config.modules:
-        module = _import(name, config)
+        with redirect_stdout(sys.stderr):  # standard output belongs to the answer of whoever imports
+            module = _import(name, config)
         for value in vars(module).values():
             if is_tool(value) and not any(value is known for known in found):
                 found.append(value)

@@ -18,6 +18,7 @@ from ..errors import Place
 _BREAK = re.compile(r"\r\n|\n|\r")
 _ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\r\n|[\s\S])")
 _LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F][0-9A-Fa-f]{2}")
+QUOTES = ('"', "'")
 _WHITE_ESCAPES = frozenset("nrt \t\n\rN_LPvf")
 
 
@@ -72,7 +73,8 @@ def inside(text: str, spot: Spot, value: str, column: int) -> int:
         count -= 1
         last_end = end
     trailing = len(before) - len(before.rstrip()) if before.strip() else 0
-    return min(last_end + trailing, max(spot.start, spot.end - 1))
+    # Past the last character: beside it, or on the closing quote.
+    return min(last_end + trailing, spot.end - 1 if spot.style in QUOTES else spot.end)
 
 
 def _visible(text: str, spot: Spot) -> Iterator[tuple[int, int]]:

@@ -81,7 +81,7 @@ def problems_of(error: BaseException) -> tuple[Problem, ...]:
     """What an error has to say, as problems with their places."""
     found = getattr(error, "problems", ())
     if found:
-        return tuple(found)
+        return tuple(sorted(found, key=_position))
     if isinstance(error, ConfigError):
         at = error.place
         message = str(error).removeprefix(f"{at.file}:{at.line}:{at.column}: ") if at else str(error)
@@ -91,6 +91,12 @@ def problems_of(error: BaseException) -> tuple[Problem, ...]:
         place = Place("<expression>", error.line, error.column, line)
         return (Problem(path="", message=error.message, suggestion=error.suggestion, column=error.column, place=place),)
     return ()
+
+
+def _position(problem: Problem) -> tuple[str, int, int]:
+    """As they stand in the file; those without a place first, in their own order."""
+    place = problem.place
+    return (place.file, place.line, place.column) if place else ("", 0, 0)
 
 
 def explain(error: BaseException) -> str:

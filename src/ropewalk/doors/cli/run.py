@@ -86,7 +86,9 @@ def summary(data: dict[str, Any]) -> str:
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e)}" for e in errors]
-    lines += [f"{name}: {_shown(data[name])}" for name in _RESULTS if name in data and data[name] not in ({}, None)]
+    for name in _RESULTS:
+        if data.get(name) not in ({}, None) and not (name == "result" and data["result"] == data.get("results")):
+            lines.append(f"{name}: {_shown(data[name])}")
     return "\n".join(lines)
 
 

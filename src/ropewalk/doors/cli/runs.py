@@ -52,7 +52,7 @@ def ls(
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
         return Answer(data=[summary(r) for r in rows], text=columns(head, table) if rows else "no runs")
 
-    return with_app(work, project=project, store=store)
+    return with_app(work, project=project, store=store, tools=False)
 
 
 def _took(row: Any, now: float) -> str:
@@ -69,7 +69,7 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
             raise _unknown(app, run_id)
         return Answer(data=details, text=_details(details))
 
-    return with_app(work, project=project, store=store)
+    return with_app(work, project=project, store=store, tools=False)
 
 
 def _details(run: dict[str, Any]) -> str:
@@ -120,7 +120,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
                 _say(_followed(event, tally))
         return Answer(exit=STATUS.get(status, FAILED))
 
-    return with_app(work, project=project, store=store)
+    return with_app(work, project=project, store=store, tools=False)
 
 
 def _followed(event: Event, tally: Tally) -> Iterable[str]:
@@ -152,7 +152,7 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
             exit=0 if stopped else FAILED, data={"id": run_id, "stopped": stopped, "status": row["status"]}, text=text
         )
 
-    return with_app(work, project=project, store=store)
+    return with_app(work, project=project, store=store, tools=False)
 
 
 def _unknown(app: App, run_id: str) -> NotFound:

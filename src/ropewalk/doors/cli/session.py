@@ -15,6 +15,7 @@ from .answer import Answer
 if TYPE_CHECKING:
     from ...app import App
 
+DEFAULT = Path(".ropewalk") / "ropewalk.db"
 _STOP_WITHIN = 5.0
 
 
@@ -67,13 +68,23 @@ def with_app(
     near: Path | None = None,
     project: Path | None = None,
     store: str | None = None,
+    tools: bool = True,
 ) -> Answer:
-    """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt."""
+    """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt.
+
+    Without `tools` none of the project's code is imported: runs can be looked at and stopped
+    also when a tool module is broken.
+    """
 
     async def main() -> Answer:
         from ...app import App
 
-        app = App.open(directory(near, project), store=store or _store_here(near, project))
+        where = directory(near, project)
+        if tools:
+            app = App.open(where, store=store or _store_here(near, project))
+        else:
+            config = read_config(where)
+            app = App(store or config.store or str(config.directory / DEFAULT))
         interrupts = Interrupts(app)
         interrupts.install()
         async with app:
@@ -103,6 +114,4 @@ def _store_here(near: Path | None, project: Path | None) -> str | None:
     where = directory(near, project)
     if project is not None or where == Path.cwd() or read_config(where).store is not None:
         return None
-    from ...journal.address import DEFAULT
-
-    return str(DEFAULT)
+    return str(Path.cwd() / DEFAULT)

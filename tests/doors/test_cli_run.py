@@ -1,0 +1,204 @@
+"""`ropewalk run`, `resume` and `runs`, as processes: exit codes, the JSON object, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+HANG = """\
+kind: chain
+name: hang
+timeout: 60000
+nodes:
+  - {id: first, type: tool, tool: add, params: {a: 1}}
+  - {id: wait, type: tool, tool: hang}
+"""
+
+
+def until(path, seconds=20.0):
+    """Wait for a file that another process writes."""
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path.name} was never written"
+        time.sleep(0.02)
+
+
+def test_a_run_prints_its_result_on_stdout_and_its_progress_on_stderr(project):
+    done = project("run", "shout.yaml", "--input", '{"text": "hé"}')
+    assert done.code == 0, done.err
+    assert 'results: {"up":"HÉ!"}' in done.out
+    assert "✓ up" in done.err
+    assert "\x1b" not in done.err + done.out
+
+
+def test_json_is_exactly_one_object_whatever_tools_print(project):
+    done = project("run", "shout.yaml", "--json", "--input", '{"text": "a"}', "--var", "suffix=?", "--id", "run-1")
+    assert done.code == 0, done.err
+    assert done.out.count("\n") == 1
+    assert done.data["status"] == "completed"
+    assert done.data["success"] is True
+    assert done.data["runId"] == "run-1"
+    assert done.data["results"] == {"up": "A?"}
+    assert done.data["errors"] == []
+    assert "noise on stdout" in done.err
+    assert "noise of a child" in done.err
+
+
+def test_input_comes_from_a_file_or_standard_input(project):
+    project.write("in.yaml", "text: from a file\n")
+    assert project("run", "shout.yaml", "--json", "-i", "@in.yaml").data["results"] == {"up": "FROM A FILE!"}
+    done = project("run", "shout.yaml", "--json", "--input", "@-", input='{"text": "piped"}')
+    assert done.data["results"] == {"up": "PIPED!"}
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "status"),
+    [
+        ("nodes: [{id: a, type: tool, tool: fail}]", 1, "failed"),
+        ("errorStrategy: continue\nnodes: [{id: a, type: tool, tool: fail}]", 0, "partial"),
+        ("timeout: 200\nnodes: [{id: a, type: tool, tool: hang}]", 124, "timeout"),
+        ("nodes: [{id: a, type: tool, tool: add, params: {a: 1}}]", 0, "completed"),
+    ],
+)
+def test_the_exit_code_says_how_the_run_ended(project, body, code, status):
+    project.write("c.yaml", f"kind: chain\nname: c\n{body}\n")
+    done = project("run", "c.yaml", "--json")
+    assert (done.code, done.data["status"]) == (code, status), done.err
+    if status == "failed":
+        plain = project("run", "c.yaml")
+        assert plain.code == 1
+        assert "no luck" in plain.out + plain.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["rnu"], 2, "Did you mean"),
+        (["run"], 2, "ropewalk run --help"),
+        (["run", "shout.yaml", "--jsn"], 2, "--json"),
+        (["run", "shuot.yaml"], 2, "did you mean 'shout.yaml'?"),
+        (["run", "shout.yaml", "--input", "{text: x}"], 2, "--input:1:2: expected a key in double quotes"),
+        (["run", "shout.yaml", "--input", "hello"], 2, "text stands in quotes"),
+        (["run", "shout.yaml", "--input", '{"text": 3}'], 2, "input schema"),
+        (["run", "shout.yaml", "--input", '{"text": NaN}'], 2, "nan is not JSON"),
+        (["run", "shout.yaml", "--var", "x"], 2, "must be name=value"),
+        (["runs", "show", "nope"], 2, "no run 'nope'"),
+        (["runs", "watch", "nope"], 2, "no run 'nope'"),
+        (["resume", "nope"], 2, "no run 'nope'"),
+        (["run", "shout.yaml", "-i", "{}", "--store", "sqlte:///x.db"], 1, "did you mean sqlite?"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(project, words, code, says):
+    done = project(*words)
+    assert done.code == code, done.err
+    assert says in done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    as_json = project(*words, "--json")
+    assert as_json.code == code
+    error = as_json.data["error"]
+    assert set(error) == {"kind", "message", "problems"}
+    assert error["message"]
+
+
+def test_the_same_id_runs_once(project):
+    first = project("run", "shout.yaml", "--json", "--id", "once", "--input", '{"text": "a"}').data
+    again = project("run", "shout.yaml", "--json", "--id", "once", "--input", '{"text": "a"}')
+    assert again.data["results"] == first["results"]
+    assert "noise" not in again.err.replace("tools imported", "")
+
+
+def test_runs_are_listed_newest_first_and_shown(project):
+    for run_id in ("r1", "r2"):
+        assert project("run", "shout.yaml", "--id", run_id, "--input", '{"text": "a"}').code == 0
+    listed = project("runs", "ls", "--json").data
+    assert [row["id"] for row in listed] == ["r2", "r1"]
+    assert {"id", "name", "kind", "status", "startTime", "endTime", "resultCount", "errorCount"} <= set(listed[0])
+    assert [row["id"] for row in project("runs", "ls", "--json", "--limit", "1").data] == ["r2"]
+    assert project("runs", "ls", "--status", "failed").out == "no runs\n"
+    assert "r2" in project("runs", "ls").out
+    shown = project("runs", "show", "r1", "--json").data
+    assert shown["status"] == "completed"
+    assert [node["path"] for node in shown["nodes"]] == ["up"]
+    assert "✓ up" in project("runs", "show", "r1").out
+    watched = project("runs", "watch", "r1", "--json").out.splitlines()
+    assert json.loads(watched[-1])["kind"] == "run.finished"
+    assert project("resume", "r1", "--json").data["results"] == {"up": "A!"}
+
+
+def test_a_run_from_outside_of_its_project_finds_its_tools_and_is_listed_here(project, tmp_path_factory):
+    project.write("ropewalk.toml", "[tools]\nmodules = ['rw_cli_tools']\n")
+    outside = tmp_path_factory.mktemp("outside")
+    done = project("run", str(project.home / "shout.yaml"), "--json", "--input", '{"text": "a"}', cwd=outside)
+    assert done.code == 0, done.err
+    assert [row["id"] for row in project("runs", "ls", "--json", cwd=outside).data] == [done.data["runId"]]
+
+
+def test_the_environment_chooses_the_store(project):
+    assert project("run", "shout.yaml", "--input", '{"text": "a"}', ROPEWALK_STORE="other.db").code == 0
+    assert (project.home / "other.db").exists()
+    assert not (project.home / "runs.db").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_stops_the_run_cleanly(project, started, number):
+    project.write("hang.yaml", HANG)
+    child = started("run", "hang.yaml", "--json", "--id", "halted")
+    until(project.home / "hanging")
+    began = time.monotonic()
+    child.send_signal(number)
+    out, err = child.communicate(timeout=20)
+    assert child.returncode == 130, err
+    assert time.monotonic() - began < 2
+    data = json.loads(out)
+    assert data["status"] == "stopped"
+    assert data["results"]["first"] == 2
+    assert (project.home / "cancelled").exists()
+    assert "Traceback" not in err
+    assert project("runs", "ls", "--json").data[0]["status"] == "stopped"
+
+
+def test_a_run_is_stopped_and_followed_from_another_process(project, started):
+    project.write("hang.yaml", HANG)
+    child = started("run", "hang.yaml", "--json", "--id", "far")
+    until(project.home / "hanging")
+    follower = started("runs", "watch", "far", "--json")
+    first = json.loads(follower.stdout.readline())
+    assert (first["path"], first["kind"]) == ("first", "node.finished")
+    stopped = project("runs", "stop", "far", "--json")
+    assert (stopped.code, stopped.data["stopped"]) == (0, True)
+    out, err = child.communicate(timeout=20)
+    assert child.returncode == 130, err
+    assert json.loads(out)["status"] == "stopped"
+    rest, _ = follower.communicate(timeout=20)
+    assert json.loads(rest.splitlines()[-1])["data"]["status"] == "stopped"
+    assert follower.returncode == 130
+    again = project("runs", "stop", "far")
+    assert again.code == 1
+    assert "is not running: stopped" in again.out
+
+
+def test_a_killed_run_is_resumed_without_calling_again_what_is_recorded(project, started):
+    project.write("hang.yaml", HANG.replace("tool: hang}", "tool: hang, params: {seconds: 0.5}}"))
+    child = started("run", "hang.yaml", "--id", "killed")
+    until(project.home / "hanging")
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait(timeout=10)
+    done = project("resume", "killed", "--json")
+    assert done.code == 0, done.err
+    assert done.data["results"] == {"first": 2, "wait": "rested"}
+
+
+def test_a_reader_that_goes_away_is_no_traceback(project, started):
+    for i in range(3):
+        project("run", "shout.yaml", "--id", f"r{i}", "--input", '{"text": "a"}')
+    child = started("runs", "ls")
+    child.stdout.close()
+    err = child.stderr.read()
+    assert child.wait(timeout=20) in (0, 141)
+    assert "Traceback" not in err
+    assert "Exception" not in err
