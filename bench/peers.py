@@ -8,6 +8,7 @@ loop. To add a peer, write a class like those below and name it in PEERS.
 from __future__ import annotations
 
 import importlib
+import itertools
 import operator
 import os
 from collections.abc import Awaitable, Callable
@@ -198,7 +199,7 @@ class Burr:
             return state.update(value=await tool(x=state["value"]))
 
         names = [f"n{i}" for i in range(nodes)]
-        transitions = list(zip(names[:-1], names[1:], strict=True))
+        transitions = list(itertools.pairwise(names))
 
         def build() -> Any:
             builder = ApplicationBuilder().with_actions(**dict.fromkeys(names, step)).with_transitions(*transitions)
