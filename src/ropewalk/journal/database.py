@@ -35,7 +35,8 @@ def open_database(path: Path, sync: Literal["normal", "full"]) -> apsw.Connectio
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             _check_log(connection, path)
             _check_owner(connection, path)
-            connection.pragma("auto_vacuum", 2)  # Only a new file takes it: pruning can then shrink it.
+            if not connection.pragma("page_count"):
+                connection.pragma("auto_vacuum", 2)  # Only a new file takes it: pruning can then shrink it.
             _use_log(connection, path)
             _migrate(connection, path)
             connection.pragma("synchronous", sync)

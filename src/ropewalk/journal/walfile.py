@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 
 _HEADER: Final = 32
 _FRAME: Final = 24
+_STRANGE: Final = 8  # Frames of another use of the log in a row, roughly, before it is believed.
 _MAGIC: Final = 0x377F0682  # The lowest bit says big-endian checksums.
 
 
@@ -49,13 +50,15 @@ def damage(wal: Path, valid: int) -> str | None:
 def _after(file: BinaryIO, valid: int, page: int, salts: bytes, sums: tuple[int, int], big: bool) -> str | None:
     """Search the frames SQLite dropped for one written after a commit among them."""
     previous: _Frame | None = None
-    number = valid
-    while (frame := _read(file, number, page)) is not None and frame.salts == salts:
-        follows = _sums(frame.summed, previous.sums if previous else sums, big) == frame.sums
-        if follows and previous is None:
-            return None  # Sound: of a commit that failed, or of a log that has been copied back.
-        if follows and previous is not None and previous.commits:
-            return f"frame {valid + 1} is damaged, and commits that were acknowledged follow it"
+    number, strange = valid, 0
+    while strange < _STRANGE and (frame := _read(file, number, page)) is not None:
+        if frame.salts != salts:  # Of the log's earlier use, most likely; or its header is hit too.
+            strange += 1
+        elif _sums(frame.summed, previous.sums if previous else sums, big) == frame.sums:
+            if previous is None:
+                return None  # Sound: of a commit that failed, or of a log that has been copied back.
+            if previous.commits and previous.salts == salts:
+                return f"frame {valid + 1} is damaged, and commits that were acknowledged follow it"
         previous, number = frame, number + 1
     return None
 

@@ -171,9 +171,11 @@ class Writer:
             # Unreleased, they are taken over once this process has ended; nothing is lost.
             with contextlib.suppress(apsw.Error):
                 self.patiently(self.watch.release_all)
-            self.connection.close()
-            if self._reader is not None:
-                self._reader.close()
+            for connection in (self._reader, self.connection):
+                if connection is not None:
+                    # What cannot be tidied up stays in the log, for the next who opens the store.
+                    with contextlib.suppress(apsw.Error):
+                        connection.close()
 
     def abandon(self) -> None:
         """In a forked child: never touch the parent's connections, not even to close them."""

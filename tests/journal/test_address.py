@@ -1,0 +1,71 @@
+"""From an address to a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ropewalk.errors import StoreError
+from ropewalk.journal import MemoryStore, open_store
+from ropewalk.journal.sqlite import SqliteStore
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def file_of(url: str | None) -> Path:
+    store = open_store(url)
+    assert isinstance(store, SqliteStore)
+    store.close()
+    return store.path
+
+
+def test_default_is_a_hidden_directory_that_git_ignores(tmp_path: Path) -> None:
+    assert file_of(None) == tmp_path / ".ropewalk" / "ropewalk.db"
+    assert (tmp_path / ".ropewalk" / ".gitignore").read_text().splitlines()[-1] == "*"
+    (tmp_path / ".ropewalk" / ".gitignore").write_text("mine")
+    file_of(None)
+    assert (tmp_path / ".ropewalk" / ".gitignore").read_text() == "mine"
+
+
+def test_sqlite_takes_a_path_relative_or_absolute(tmp_path: Path) -> None:
+    assert file_of("sqlite:///a.db") == tmp_path / "a.db"
+    assert file_of(f"sqlite:///{tmp_path}/b.db") == tmp_path / "b.db"
+    assert file_of("c.db") == tmp_path / "c.db"
+    assert file_of(f"{tmp_path}/d.db") == tmp_path / "d.db"
+    assert file_of("./memory") == tmp_path / "memory"
+
+
+def test_memory_is_a_store_that_keeps_no_entries() -> None:
+    store = open_store("memory")
+    assert isinstance(store, MemoryStore)
+    assert not store.durable
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://host/db", "not there yet"),
+        ("postgres://host/db", "not there yet"),
+        ("mysql://host/db", "mysql:// is no kind of store; right are: memory, sqlite:///"),
+        ("sqllite:///a.db", "did you mean sqlite?"),
+        ("memroy", "did you mean 'memory'?"),
+        ("sqlite://a.db", "three slashes"),
+        ("sqlite:///", "three slashes"),
+        ("", "address is empty"),
+        ("no/such/place.db", "there is no directory"),
+    ],
+)
+def test_wrong_address_is_told_with_what_would_be_right(url: str, told: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_store(url)
+    assert told in str(caught.value)
+
+
+def test_default_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".ropewalk").write_text("a file")
+    with pytest.raises(StoreError, match="ROPEWALK_STORE"):
+        open_store(None)

@@ -1,0 +1,215 @@
+"""Disk full and I/O errors, injected below SQLite at every position of a short workload."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from ropewalk.errors import StoreError
+from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.sqlite import SqliteStore
+
+
+class Disk(apsw.VFS):
+    """Fails once the `left` operations of kind `what` are used up, until it is `mended`."""
+
+    def __init__(self) -> None:
+        self.error: type[apsw.Error] = apsw.FullError
+        self.what = "write"
+        self.left = 10**9
+        self.used = 0
+        self.most: int | None = None  # A write beyond this offset fails as well.
+        super().__init__("faulty", "unix", makedefault=True)
+
+    def xOpen(self, name: Any, flags: Any) -> File:
+        return File(self, name, flags)
+
+    def breaks(self, what: str) -> None:
+        if what == self.what:
+            self.used += 1
+            if self.used > self.left:
+                raise self.error("injected")
+
+    def mend(self) -> None:
+        self.left, self.most = 10**9, None
+
+
+class File(apsw.VFSFile):
+    def __init__(self, disk: Disk, name: Any, flags: Any) -> None:
+        self.disk = disk
+        super().__init__("unix", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        self.disk.breaks("write")
+        if self.disk.most is not None and offset > self.disk.most:
+            raise apsw.FullError("injected")
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:
+        self.disk.breaks("sync")
+        super().xSync(flags)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    made = Disk()
+    yield made
+    made.unregister()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """apsw prints what a VFS raises where SQLite cannot hand it on."""
+    monkeypatch.setattr("sys.excepthook", lambda *_: None)
+    monkeypatch.setattr("sys.unraisablehook", lambda *_: None)
+
+
+async def work(path: Path, acknowledged: list[str]) -> None:
+    """Lone entries, a batch, a big value, an end. Notes what was acknowledged."""
+    store = SqliteStore(path, sync="full", lease=1000, poll=1000)
+    try:
+        log = await store.open(NewRun(id="r", kind="chain", input="x" * 100))
+        for i in range(4):
+            await log.append(Entry(f"lone{i}", "call", data=i))
+            acknowledged.append(f"lone{i}")
+        await asyncio.gather(*[log.append(Entry(f"many{i}", "call", data="x" * 500)) for i in range(30)])
+        acknowledged.extend(f"many{i}" for i in range(30))
+        await log.append(Entry("big", "call", data="".join(random.choices("abcdefgh", k=100_000))))
+        acknowledged.append("big")
+        await log.finish("completed", "y" * 70_000)
+        acknowledged.append("end")
+    finally:
+        store.close()
+
+
+async def everything_is_there(path: Path, acknowledged: list[str]) -> None:
+    store = SqliteStore(path)
+    recorded = {entry.path for entry in store.history("r")}
+    row = store.get_run("r")
+    store.close()
+    assert set(acknowledged) - {"end"} <= recorded
+    if "end" in acknowledged:
+        assert row is not None
+        assert row.status == "completed"
+    connection = apsw.Connection(str(path))
+    assert connection.pragma("integrity_check") == "ok"
+    connection.close()
+
+
+@pytest.mark.parametrize("error", [apsw.FullError, apsw.IOError])
+@pytest.mark.parametrize("what", ["write", "sync"])
+def test_fault_at_every_position_loses_nothing_acknowledged(
+    tmp_path: Path, disk: Disk, error: type[apsw.Error], what: str
+) -> None:
+    disk.error, disk.what = error, what
+    asyncio.run(work(tmp_path / "sound.db", []))
+    positions = disk.used
+    assert positions > 15
+    failed = 0
+    for position in range(positions):
+        path = tmp_path / f"{position}.db"
+        acknowledged: list[str] = []
+        disk.used, disk.left = 0, position
+        with contextlib.suppress(StoreError):  # And nothing else.
+            asyncio.run(work(path, acknowledged))
+        failed += "end" not in acknowledged
+        disk.mend()
+        asyncio.run(everything_is_there(path, acknowledged))
+    assert failed > positions / 2
+
+
+def test_store_goes_on_when_there_is_space_again(tmp_path: Path, disk: Disk) -> None:
+    async def test() -> None:
+        store = SqliteStore(tmp_path / "s.db")
+        log = await store.open(NewRun(id="r", kind="chain"))
+        await log.append(Entry("a", "call", data=1))
+        disk.left = 0
+        disk.used = 1
+        with pytest.raises(StoreError, match="disk is full"):
+            await log.append(Entry("b", "call", data=2))
+        with pytest.raises(StoreError, match="disk is full"):
+            await asyncio.gather(*[log.append(Entry(f"c{i}", "call", data=3)) for i in range(50)])
+        with pytest.raises(StoreError, match="disk is full"):
+            await log.finish("failed", None)
+        with pytest.raises(StoreError, match="disk is full"):
+            store.request_stop("r")
+        assert [e.path for e in store.history("r")] == ["a"]
+        disk.mend()
+        await log.append(Entry("b", "call", data=2))  # Sent again, as one that failed may be.
+        assert await log.finish("completed", 5) == "completed"
+        # What could not be written was not dropped: it came first once it could.
+        assert [e.path for e in store.history("r")] == ["a", "b", *[f"c{i}" for i in range(50)]]
+        store.close()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("how", ["append", "finish", "batch"])
+def test_failure_nobody_waited_for_surfaces_at_the_next_wait(tmp_path: Path, disk: Disk, how: str) -> None:
+    async def test() -> None:
+        store = SqliteStore(tmp_path / "s.db")
+        log = await store.open(NewRun(id="r", kind="chain"))
+        disk.left, disk.used = 0, 1
+        for i in range(40 if how == "batch" else 1):
+            log.append(Entry(f"note{i}", "node"))
+        with pytest.raises(StoreError, match="disk is full"):
+            await (log.finish("completed", None) if how == "finish" else log.append(Entry("a", "call", data=1)))
+        disk.mend()
+        await log.append(Entry("b", "call", data=1))
+        paths = [e.path for e in store.history("r")]
+        assert paths[0] == "note0"
+        assert paths[-1] == "b"
+        store.close()
+
+    asyncio.run(test())
+
+
+def test_entry_after_one_that_failed_unseen_is_not_written_alone(tmp_path: Path, disk: Disk) -> None:
+    async def test() -> None:
+        store = SqliteStore(tmp_path / "s.db")
+        log = await store.open(NewRun(id="r", kind="chain"))
+        disk.left, disk.used = 0, 1
+        for i in range(40):
+            log.append(Entry(f"note{i}", "node"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # The thread has them; whether they failed, this loop cannot know yet.
+        with store._writer.lock:  # The thread has failed by the time it lets go of this.
+            pass
+        last = asyncio.ensure_future(log.finish("completed", None))
+        await asyncio.gather(last, return_exceptions=True)
+        disk.mend()
+        if last.exception() is not None:
+            await log.finish("completed", None)
+        assert len(store.history("r")) == 40
+        store.close()
+
+    asyncio.run(test())
+
+
+def test_one_huge_value_on_a_full_disk_fails_alone(tmp_path: Path, disk: Disk) -> None:
+    async def test() -> None:
+        store = SqliteStore(tmp_path / "s.db")
+        logs = [await store.open(NewRun(id=f"r{i}", kind="chain")) for i in range(3)]
+        disk.most = 2_000_000
+        huge = "".join(random.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6_000_000))
+        outcomes = await asyncio.gather(
+            logs[0].append(Entry("a", "call", data=1)),
+            logs[1].append(Entry("a", "call", data=huge)),
+            logs[2].append(Entry("a", "call", data=3)),
+            return_exceptions=True,
+        )
+        assert [isinstance(each, StoreError) for each in outcomes] == [False, True, False]
+        disk.mend()
+        await logs[1].append(Entry("b", "call", data=2))
+        assert [e.path for e in store.history("r1")] == ["a", "b"]
+        assert store.history("r1")[0].data == huge
+        store.close()
+
+    asyncio.run(test())

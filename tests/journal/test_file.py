@@ -1,0 +1,337 @@
+"""The SQLite file itself: damage, other programs' files, versions, blobs, what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from ropewalk.errors import InvalidValue, StoreError
+from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.sqlite import SqliteStore
+
+Start = Callable[..., "subprocess.Popen[str]"]
+PAGE = 4096
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+def new(id: str = "r", **more: Any) -> NewRun:
+    return NewRun(id=id, kind="chain", **more)
+
+
+def fill(path: Path, count: int = 200) -> None:
+    async def work() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        for i in range(count):
+            await log.append(Entry(f"n{i}", "call", data="x" * 200))
+        await log.finish("completed", None)
+        store.close()
+
+    run(work())
+
+
+def crash(path: Path, child: Start) -> Path:
+    """Leave a store behind as a killed process does: with its log. The log's path."""
+    process = child("record", path, "normal")
+    assert process.stdout is not None
+    for _ in range(30):
+        assert process.stdout.readline()
+    process.kill()
+    process.wait()
+    return path.with_name(path.name + "-wal")
+
+
+def released(path: Path) -> None:
+    async def work() -> None:
+        store = SqliteStore(path)
+        await (await store.open(new())).release()
+        store.close()
+
+    run(work())
+
+
+def change(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    found = {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.endswith("-shm")}
+    return {name: data for name, data in found.items() if data}  # Having looked may leave an empty log.
+
+
+# --- damage -------------------------------------------------------------------------------
+
+
+def test_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"my diary\n" * 1000)
+    with pytest.raises(StoreError, match=r"not a SQLite database.*ropewalk doctor"):
+        SqliteStore(path)
+    assert path.read_bytes() == b"my diary\n" * 1000
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_database_with_a_damaged_header_is_refused_and_left_alone(path: Path) -> None:
+    fill(path)
+    change(path, 16, b"\xff" * 84)
+    before = contents(path.parent)
+    with pytest.raises(StoreError, match=r"damaged.*ropewalk doctor"):
+        SqliteStore(path)
+    assert contents(path.parent) == before
+
+
+def test_damaged_page_is_told_when_it_is_met(path: Path) -> None:
+    fill(path)
+    pages = path.stat().st_size // PAGE
+    for page in range(2, pages):
+        change(path, page * PAGE, b"\xa5" * PAGE)
+    with pytest.raises(StoreError, match=r"damaged.*ropewalk doctor"):
+        SqliteStore(path).history("r")
+
+
+def test_torn_end_of_the_log_costs_nothing_acknowledged(path: Path, child: Start) -> None:
+    released(path)
+    log = crash(path, child)
+    # What a kill between two writes leaves: a commit frame whose page is not there.
+    sound = log.read_bytes()
+    salts = sound[16:24]
+    log.write_bytes(sound + b"\0\0\0\5\0\0\0\5" + salts + b"\1\2\3\4\5\6\7\x08" + b"\0" * PAGE)
+    store = SqliteStore(path)
+    assert len(store.history("r")) >= 20
+    store.close()
+
+
+@pytest.mark.parametrize("where", [40, 24 + 32 + 100, 3 * (PAGE + 24) + 500])
+def test_damage_in_the_middle_of_the_log_is_found_and_nothing_overwritten(path: Path, child: Start, where: int) -> None:
+    released(path)
+    log = crash(path, child)
+    assert log.stat().st_size > 20 * PAGE
+    change(log, where, bytes([log.read_bytes()[where] ^ 0x55]))
+    before = contents(path.parent)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"frame .* is damaged.*nothing was changed.*ropewalk doctor"):
+            SqliteStore(path)
+    assert contents(path.parent) == before
+
+
+def test_damaged_header_of_the_log_is_found(path: Path, child: Start) -> None:
+    released(path)
+    log = crash(path, child)
+    change(log, 4, b"\0")
+    change(log, 18, b"\xff\xff")
+    before = contents(path.parent)
+    with pytest.raises(StoreError, match="header is damaged"):
+        SqliteStore(path)
+    assert contents(path.parent) == before
+
+
+def test_log_in_use_by_another_process_is_no_damage(path: Path, child: Start) -> None:
+    released(path)
+    process = child("record", path, "normal")
+    assert process.stdout is not None
+    process.stdout.readline()
+    for _ in range(15):
+        store = SqliteStore(path)
+        store.get_run("r")
+        store.close()
+        for _ in range(20):
+            process.stdout.readline()
+
+
+# --- versions and other programs ----------------------------------------------------------
+
+
+def test_store_of_a_newer_version_is_refused(path: Path) -> None:
+    SqliteStore(path).close()
+    connection = apsw.Connection(str(path))
+    connection.execute("INSERT INTO migration VALUES (99, 'future', 0)")
+    connection.close()
+    before = contents(path.parent)
+    with pytest.raises(StoreError, match=r"written by a newer Ropewalk .*99"):
+        SqliteStore(path)
+    assert contents(path.parent) == before
+
+
+def test_interrupted_migration_is_done_again(path: Path) -> None:
+    fill(path, 3)
+    connection = apsw.Connection(str(path))
+    # As a version without numbers would look like: made, but with no migration applied.
+    with connection:
+        for table in ("definition", "run", "lease", "entry", "blob", "held"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("DELETE FROM migration")
+    connection.close()
+    store = SqliteStore(path)
+    assert store.list_runs() == []
+    store.close()
+    connection = apsw.Connection(str(path))
+    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1]
+
+
+def test_database_of_another_program_is_refused(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = contents(path.parent)
+    with pytest.raises(StoreError, match="database of another program"):
+        SqliteStore(path)
+    assert contents(path.parent) == before
+
+
+def test_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+    SqliteStore(path).close()
+    assert path.stat().st_size > 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_new_store_is_for_its_owner_only(path: Path) -> None:
+    store = SqliteStore(path)
+    store.list_runs()
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
+    store.close()
+
+
+def test_missing_directory_and_directory_are_told(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no directory"):
+        SqliteStore(tmp_path / "no" / "store.db")
+    with pytest.raises(StoreError, match="is a directory"):
+        SqliteStore(tmp_path)
+    with pytest.raises(StoreError, match="right are 'normal' and 'full'"):
+        SqliteStore(tmp_path / "a.db", sync="off")  # type: ignore[arg-type]
+
+
+# --- big values ---------------------------------------------------------------------------
+
+
+def blobs(path: Path) -> list[Any]:
+    connection = apsw.Connection(str(path))
+    found = connection.execute("SELECT codec, size, length(data) FROM blob ORDER BY size").fetchall()
+    connection.close()
+    return found
+
+
+def test_big_value_is_kept_once_and_deflated_when_it_pays(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        dense = "".join(chr(0x4E00 + i * 7919 % 20_000) for i in range(100_000))
+        for id in ("a", "b"):
+            log = await store.open(new(id, input="x" * 100_000))
+            await log.append(Entry("n", "call", data="x" * 100_000))
+            await log.append(Entry("m", "call", data=["x" * 100_000, dense[:40_000]]))
+            await log.append(Entry("s", "call", data="x" * 63_000))
+            await log.finish("completed", os.urandom(200_000).hex() if id == "a" else None)
+        found = blobs(path)
+        assert len(found) == 3
+        assert all(codec == 1 and kept < size * 0.85 for codec, size, kept in found)
+        store.close()
+
+    run(test())
+
+
+def test_dense_value_is_kept_as_it_is(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        # Text of 90 symbols drawn at random deflates by a sixth or so: not worth the time.
+        text = "".join(chr(33 + byte % 93) for byte in os.urandom(300_000)).replace("\\", "/").replace('"', "'")
+        await log.append(Entry("n", "call", data=text))
+        assert [codec for codec, _, _ in blobs(path)] in ([0], [1])
+        assert store.history("r")[0].data == text
+        store.close()
+
+    run(test())
+
+
+def test_documents_of_many_runs_are_kept_once(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        document = {"steps": ["step"] * 500}
+        for i in range(20):
+            await store.open(new(f"r{i}", document=document, fingerprint="f"))
+        await store.open(new("other", document={"steps": ["step"] * 501}, fingerprint="g"))
+        assert len(blobs(path)) == 2
+        row = store.get_run("r7")
+        assert row is not None
+        assert row.document == document
+        store.close()
+
+    run(test())
+
+
+def test_pruning_frees_what_no_run_holds_any_more(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        for i in range(30):
+            log = await store.open(new(f"r{i}", input="shared" * 20_000))
+            await log.append(Entry("n", "call", data=f"{i}" + "".join(map(str, range(30_000)))))
+            await log.finish("completed", None)
+        store.close()
+        before = size(path)
+        store = SqliteStore(path)
+        assert store.prune(keep=1) == 29
+        assert len(blobs(path)) == 2
+        row = store.get_run("r29")
+        assert row is not None
+        assert row.input == "shared" * 20_000
+        store.close()
+        assert size(path) < before / 2
+
+    run(test())
+
+
+def test_value_past_the_hard_limit_is_refused_and_the_run_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ropewalk.journal.blobs.MAX_BYTES", 1_000_000)  # 100 MB would only take longer.
+
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        with pytest.raises(InvalidValue, match=r"a \(call\): .* bytes of JSON; at most 1,000,000"):
+            await log.append(Entry("a", "call", data="x" * 1_000_001))
+        await log.append(Entry("a", "call", data="x" * 999_000))
+        with pytest.raises(InvalidValue, match="result"):
+            await log.finish("completed", "x" * 1_000_001)
+        await log.finish("completed", 1)
+        store.close()
+
+    run(test())
+
+
+def test_damaged_or_missing_blob_is_told(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        await log.append(Entry("a", "call", data="x" * 100_000))
+        await log.release()
+        connection = apsw.Connection(str(path))
+        connection.execute("UPDATE blob SET data = zeroblob(length(data))")
+        with pytest.raises(StoreError, match=r"missing or damaged.*ropewalk doctor"):
+            store.history("r")
+        connection.execute("DELETE FROM blob")
+        with pytest.raises(StoreError, match="missing or damaged"):
+            await store.open(new())
+        connection.close()
+        store.close()
+
+    run(test())

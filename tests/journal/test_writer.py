@@ -1,0 +1,205 @@
+"""How the SQLite store commits: where, how often, and what it costs when nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from ropewalk.errors import StoreError
+from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.sqlite import SqliteStore
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 30))
+
+
+def new(id: str = "r") -> NewRun:
+    return NewRun(id=id, kind="chain")
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.005)
+
+
+class Commits:
+    """Counts the commits of a store, and on which threads they were made."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.threads: list[str] = []
+        hook = store._writer._on_commit
+
+        def count(connection: apsw.Connection, name: str, pages: int) -> int:
+            self.threads.append(threading.current_thread().name)
+            return hook(connection, name, pages)
+
+        store._writer.connection.set_wal_hook(count)
+
+
+def test_what_comes_together_is_committed_together(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        logs = [await store.open(new(f"r{i}")) for i in range(100)]
+        commits = Commits(store)
+
+        async def work(i: int) -> None:
+            for step in range(5):
+                await logs[i].append(Entry(f"n{step}", "call", data=i))
+
+        await asyncio.gather(*[work(i) for i in range(100)])
+        made = [thread for thread in commits.threads if thread == "ropewalk-journal"]
+        assert 5 <= len(made) <= 12  # A lease may be renewed in between.
+        store.close()
+
+    run(test())
+
+
+def test_lone_entry_changes_no_thread_while_commits_are_quick(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path, poll=60)
+        log = await store.open(new())
+        await until(lambda: store._writer.watch._next_look > 0)  # The thread has had its first look.
+        with store._writer.lock:
+            store._writer._cost = 0.0
+        commits = Commits(store)
+        await log.append(Entry("quick", "call"))
+        assert commits.threads == ["MainThread"]
+        store._writer._cost = 1.0
+        await log.append(Entry("slow", "call"))
+        assert commits.threads[1:] == ["ropewalk-journal"]
+        store.close()
+
+    run(test())
+
+
+def test_loop_goes_on_while_another_process_holds_the_store(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        waiting = log.append(Entry("a", "call"))
+        began = time.monotonic()
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert time.monotonic() - began < 1
+        assert not waiting.done()
+        other.execute("COMMIT")
+        await waiting
+        store.close()
+        other.close()
+
+    run(test())
+
+
+def test_log_is_copied_back_while_runs_go_on(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        for i in range(6000):
+            await log.append(Entry(f"n{i}", "call", data="x" * 300))
+        assert size(path.with_name(path.name + "-wal")) < 16_000_000
+        assert size(path) > 1_000_000
+        store.close()
+
+    run(test())
+
+
+def test_nothing_runs_while_no_run_is_open(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path, poll=0.01)
+        store.list_runs()
+        store.request_stop("nothing")
+        assert store._writer._thread is None
+        log = await store.open(new())
+        await asyncio.sleep(0.05)
+        assert store._writer._timed
+        await log.finish("completed", None)
+        store._writer.watch._linger = 0.0  # Its patience for the next run, a second, is over.
+        await until(lambda: not store._writer._timed)
+        ticks = store._writer.watch._next_look
+        await asyncio.sleep(0.05)
+        assert store._writer.watch._next_look == ticks
+        store.close()
+
+    run(test())
+
+
+def test_store_closed_with_work_waiting_writes_it(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        waiting = [log.append(Entry(f"n{i}", "call", data=i)) for i in range(500)]
+        await asyncio.sleep(0)
+        waiting += [log.append(Entry(f"m{i}", "call", data=i)) for i in range(500)]
+        store.close()
+        await asyncio.gather(*waiting)
+        again = SqliteStore(path)
+        assert len(again.history("r")) == 1000
+        again.close()
+
+    run(test())
+
+
+def test_loop_that_died_hurts_nobody_else(path: Path) -> None:
+    store = SqliteStore(path)
+
+    async def leave() -> None:
+        log = await store.open(new("gone"))
+        for i in range(100):
+            log.append(Entry(f"n{i}", "node"))
+
+    async def go_on() -> None:
+        log = await store.open(new("here"))
+        await log.append(Entry("a", "call"))
+        store.request_stop("gone")
+        await log.finish("completed", None)
+
+    run(leave())
+    run(go_on())
+    row = store.get_run("here")
+    assert row is not None
+    assert row.status == "completed"
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.get_run("here")
+
+
+def test_each_of_many_who_fail_gets_an_error_of_its_own(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        # Past the reach of SQL, as a fault of the disk would be.
+        with store._writer.lock:
+            store._writer.connection.set_authorizer(lambda *_: apsw.SQLITE_DENY)
+        got = await asyncio.gather(
+            *[log.append(Entry(f"n{i}", "call", data=i)) for i in range(30)], return_exceptions=True
+        )
+        assert len({id(error) for error in got}) == 30
+        assert {type(error) for error in got} == {StoreError}
+        assert all(isinstance(error, StoreError) and isinstance(error.__cause__, apsw.Error) for error in got)
+        with store._writer.lock:
+            store._writer.connection.set_authorizer(None)
+        await log.finish("completed", None)
+        assert len(store.history("r")) == 30
+        store.close()
+
+    run(test())
