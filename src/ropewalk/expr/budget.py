@@ -13,6 +13,9 @@ from ..values import MAX_BYTES, MAX_DEPTH, Json
 
 MAX_STEPS: Final = 1_000_000
 
+LIST_ELEMENT: Final = 16
+"""What one more element of a list counts for, in bytes."""
+
 
 class OverBudget(ExpressionError):
     """The evaluation did more than one evaluation may."""
@@ -45,33 +48,39 @@ def grow(budget: Budget | None, size: int) -> None:
         raise OverBudget(f"the expression builds more than {MAX_BYTES:,} bytes")
 
 
-def weigh(value: Json) -> int:
-    """About how many bytes `value` has as JSON, in time linear in its distinct containers.
+def weigh(value: Json, budget: Budget | None = None) -> int:
+    """About how many bytes `value` has as JSON, in time linear in its distinct containers, which
+    cost steps.
 
     A value built by reference may hold one list many times over: a few objects in memory and
     terabytes when written. Raises OverBudget past 100 MB or deeper than a value may be.
     """
-    return _weigh(value, MAX_DEPTH, {})
+    return _weigh(value, MAX_DEPTH, {}, budget) if type(value) is list or type(value) is dict else _leaf(value)
 
 
-def _weigh(value: Json, depth: int, seen: dict[int, int]) -> int:
-    kind = type(value)
-    if kind is str:
-        return len(value) + 3
-    if kind is not list and kind is not dict:
-        return 8
+def _leaf(value: Json) -> int:
+    return len(value) + 3 if type(value) is str else 8
+
+
+def _weigh(value: Json, depth: int, seen: dict[int, int], budget: Budget | None) -> int:
     known = seen.get(id(value))
     if known is not None:
         return known
     if not depth:
         raise OverBudget(f"the expression builds a value nested deeper than {MAX_DEPTH}")
-    total = 2
-    if kind is dict:
-        for key, item in value.items():
-            total += len(key) + 4 + _weigh(item, depth - 1, seen)
-    else:
-        for item in value:
-            total += _weigh(item, depth - 1, seen)
+    if budget is not None:
+        budget.spend(len(value) >> 2)
+    total = 2 + 8 * len(value)
+    inside = value
+    if type(value) is dict:
+        total += sum(map(len, value))
+        inside = value.values()
+    for item in inside:
+        kind = type(item)
+        if kind is str:
+            total += len(item)
+        elif kind is list or kind is dict:
+            total += _weigh(item, depth - 1, seen, budget)
     if total > MAX_BYTES:
         raise OverBudget(f"the expression builds more than {MAX_BYTES:,} bytes")
     seen[id(value)] = total

@@ -24,6 +24,7 @@ _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -32,25 +33,27 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def _logic(expr: Fn, scope: Scope) -> Test:
     """`&&` and `||`. As in CEL the order of the operands does not matter: an error on one side
-    is dropped when the other side alone decides."""
-    decides = expr.name == "||"
+    is dropped when another side alone decides."""
     tests = [scope.test(arg) for arg in expr.args]
-    combined = tests[0]
-    for test in tests[1:]:
-        combined = (_either if decides else _both)(combined, test)
-    return combined
+    decides = expr.name == "||"
+    if len(tests) == 2:
+        return (_either if decides else _both)(*tests)
+    return _any_order(tests, decides)
 
 
 def _both(left: Test, right: Test) -> Test:
     def test(frame: Any) -> bool:
         try:
-            return left(frame) and right(frame)
+            holds = left(frame)
         except OverBudget:
             raise
-        except ExpressionError:
-            if _decides(False, left, right, frame):
-                return False
-            raise
+        except ExpressionError as error:
+            failed = error
+        else:
+            return holds and right(frame)
+        if not right(frame):
+            return False
+        raise failed
 
     return test
 
@@ -58,31 +61,36 @@ def _both(left: Test, right: Test) -> Test:
 def _either(left: Test, right: Test) -> Test:
     def test(frame: Any) -> bool:
         try:
-            return left(frame) or right(frame)
+            holds = left(frame)
         except OverBudget:
             raise
-        except ExpressionError:
-            if _decides(True, left, right, frame):
-                return True
-            raise
+        except ExpressionError as error:
+            failed = error
+        else:
+            return holds or right(frame)
+        if right(frame):
+            return True
+        raise failed
 
     return test
 
 
-def _decides(value: bool, left: Test, right: Test, frame: Any) -> bool:
-    """Whether the right side gives `value` although the left side failed."""
-    try:
-        left(frame)
-    except OverBudget:
-        raise
-    except ExpressionError:
-        try:
-            return right(frame) is value
-        except OverBudget:
-            raise
-        except ExpressionError:
-            return False
-    return False  # the left side is fine, so it was the right one that failed
+def _any_order(tests: list[Test], decides: bool) -> Test:
+    def test(frame: Any) -> bool:
+        failed: ExpressionError | None = None
+        for one in tests:
+            try:
+                if one(frame) is decides:
+                    return decides
+            except OverBudget:
+                raise
+            except ExpressionError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return not decides
+
+    return test
 
 
 def _not(expr: Fn, scope: Scope) -> Test:
@@ -203,7 +211,14 @@ def _plus(expr: Fn, scope: Scope) -> Getter:
             return total
 
         return chain
-    return lambda frame: ops.add(first(frame), second(frame), expr, budget(frame))
+
+    def two(frame: Any) -> Json:
+        a, b = first(frame), second(frame)
+        if type(a) is int and type(b) is int and _INT_MIN <= (total := a + b) <= _INT_MAX:
+            return total
+        return ops.add(a, b, expr, budget(frame))
+
+    return two
 
 
 def _times(expr: Fn, scope: Scope) -> Getter:

@@ -17,9 +17,9 @@ from itertools import chain
 from typing import Any, Final
 
 from ..errors import ExpressionError
-from ..values import Json
+from ..values import MAX_DEPTH, Json
 from .ast import Expr, Lit
-from .budget import Budget, grow
+from .budget import LIST_ELEMENT, Budget, OverBudget, grow
 from .operators import MISSING, divide, is_number, json_text, kind_of, number, same, text_of
 from .table import MANY, function, listed, wants
 
@@ -143,9 +143,7 @@ def _join(budget: Budget | None, items: Json, by: Json = "") -> str:
     for item in parts:
         if type(item) is list or type(item) is dict:
             raise wants("join", "strings, numbers and booleans", item)
-        text = text_of(item)
-        grow(budget, len(text))
-        texts.append(text)
+        texts.append(text_of(item, budget))
     return between.join(texts)
 
 
@@ -243,7 +241,7 @@ def _int(value: Json) -> Json:
         return number(int(value))
     if type(value) is bool or value is None:
         return None if value is None else int(value)
-    raise ExpressionError(f"int cannot read {text_of(value)[:40]!r}" if type(value) is str else _unfit("int", value))
+    raise ExpressionError(f"int cannot read {value[:40]!r}" if type(value) is str else _unfit("int", value))
 
 
 @function("float", 1, returns="number")
@@ -261,32 +259,30 @@ def _unfit(name: str, value: Json) -> str:
     return f"{name} needs a number or a string that holds one, not {kind_of(value)}"
 
 
+_TRUE: Final = ("true", "TRUE", "True", "t", "1")
+_FALSE: Final = ("false", "FALSE", "False", "f", "0")
+
+
 @function("bool", 1, returns="boolean")
 def _bool(value: Json) -> bool:
     if type(value) is bool:
         return value
-    if value is None or value == "false":
+    if value is None or (type(value) is str and value in _FALSE):
         return False
-    if value == "true":
+    if type(value) is str and value in _TRUE:
         return True
-    raise ExpressionError(f'bool needs a boolean, "true" or "false", not {kind_of(value)}')
+    told = repr(value[:40]) if type(value) is str else kind_of(value)
+    raise ExpressionError(f'bool needs a boolean, "true" or "false", not {told}')
 
 
 @function("string", 1, returns="string", budget=True)
 def _string(budget: Budget | None, value: Json) -> str:
-    text = value if type(value) is str else json_text(value)
-    grow(budget, len(text))
-    return text
+    return value if type(value) is str else json_text(value, budget)
 
 
 @function("${}", 0, MANY, returns="string", budget=True)
 def _interpolate(budget: Budget | None, *parts: Json) -> str:
-    texts = []
-    for part in parts:
-        text = text_of(part)
-        grow(budget, len(text))
-        texts.append(text)
-    return "".join(texts)
+    return "".join([text_of(part, budget) for part in parts])
 
 
 # --- lists and objects -----------------------------------------------------------------------
@@ -328,38 +324,40 @@ def _booleans(name: str, items: Json) -> list[bool]:
 @function("unique", 1, returns="array", budget=True)
 def _unique(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("unique", items)
-    grow(budget, 8 * len(found))
+    grow(budget, LIST_ELEMENT * len(found))
     seen: dict[Any, Json] = {}
     for item in found:
         seen.setdefault(identity(item, budget), item)
     return list(seen.values())
 
 
-def identity(value: Json, budget: Budget | None) -> Any:
+def identity(value: Json, budget: Budget | None, depth: int = MAX_DEPTH) -> Any:
     """A hashable that two values share exactly when they are equal, strict by JSON type."""
     kind = type(value)
     if kind is bool:
         return (value,)
-    if kind is list or kind is dict:
-        if budget is not None:
-            budget.spend(len(value) + 1)
-        if kind is list:
-            return ("[", *(identity(item, budget) for item in value))
-        return frozenset((key, identity(item, budget)) for key, item in value.items())
-    return value
+    if kind is not list and kind is not dict:
+        return value
+    if budget is not None:
+        budget.spend(len(value) + 1)
+    if not depth:
+        raise OverBudget(f"values nested deeper than {MAX_DEPTH} cannot be compared")
+    if kind is list:
+        return ("[", *[identity(item, budget, depth - 1) for item in value])
+    return frozenset([(key, identity(item, budget, depth - 1)) for key, item in value.items()])
 
 
 @function("flatten", 1, returns="array", budget=True)
 def _flatten(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("flatten", items)
-    grow(budget, 8 * sum(len(item) if type(item) is list else 1 for item in found))
+    grow(budget, LIST_ELEMENT * sum(len(item) if type(item) is list else 1 for item in found))
     return list(chain.from_iterable(item if type(item) is list else (item,) for item in found))
 
 
 @function("sort", 1, returns="array", budget=True)
 def _sort(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("sort", items)
-    grow(budget, 8 * len(found))
+    grow(budget, LIST_ELEMENT * len(found))
     return sorted(found, key=rank)
 
 

@@ -8,12 +8,13 @@ syntax, each with the path of the string in its document.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import ExpressionError, Problem
 from ..values import MAX_DEPTH, Json, closest
-from .ast import Arr, Expr, Fn, Lit, Obj, Ref, refs
+from .ast import Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs
 from .parse import parse, query_tree
 from .paths import ROOTS, is_query, walk
 from .tokens import MAX_TEXT, fault, next_token
@@ -225,11 +226,12 @@ def _inner(text: str, start: int, end: int) -> Expr:
     if not text[start:end].strip():
         raise fault(text, start, "${} needs an expression; for the text itself write $${}")
     try:
-        return parse(text[start:end])
+        tree = parse(text[start:end])
     except ExpressionError as error:
         # The position inside the whole string, which is what the reader sees.
         within = start + sum(len(line) + 1 for line in text[start:end].split("\n")[: error.line - 1])
         raise fault(text, within + error.column - 1, error.message, error.suggestion) from error
+    return rebind(tree, lambda ref: replace(ref, column=ref.column + start))
 
 
 def _expression_end(text: str, start: int) -> int:

@@ -14,7 +14,7 @@ import orjson
 from ..errors import ExpressionError
 from ..values import MAX_DEPTH, Json
 from .ast import Expr
-from .budget import Budget, OverBudget, grow
+from .budget import LIST_ELEMENT, Budget, OverBudget, grow, weigh
 from .show import brief
 
 
@@ -150,7 +150,7 @@ def add(a: Json, b: Json, at: Expr, budget: Budget | None) -> Json:
         return _checked(a + b, at)
     kind = type(a)
     if kind is type(b) and (kind is str or kind is list):
-        grow(budget, (len(a) + len(b)) * (1 if kind is str else 8))
+        grow(budget, (len(a) + len(b)) * (1 if kind is str else LIST_ELEMENT))
         return a + b
     raise complain(f"`+` needs two numbers, two strings or two lists, not {kind_of(a)} and {kind_of(b)}", at)
 
@@ -206,19 +206,23 @@ def _checked(value: int | float, at: Expr) -> int | float:
         raise complain(error.message, at) from None
 
 
-def text_of(value: Json) -> str:
+def text_of(value: Json, budget: Budget | None) -> str:
     """A value inside a longer text: strings as they are, null as nothing, the rest as JSON."""
-    kind = type(value)
-    if kind is str:
-        return str(value)
     if value is None or value is MISSING:
         return ""
-    return json_text(value)
+    return json_text(value, budget) if type(value) is not str else _paid(value, budget)
 
 
-def json_text(value: Json) -> str:
-    """The compact JSON of a value."""
+def json_text(value: Json, budget: Budget | None) -> str:
+    """The compact JSON of a value, paid for before it is written."""
+    if type(value) is list or type(value) is dict:
+        grow(budget, weigh(value, budget))
     try:
-        return orjson.dumps(value).decode()
+        return _paid(orjson.dumps(value).decode(), budget)
     except (orjson.JSONEncodeError, RecursionError) as error:
         raise ExpressionError(f"cannot be written as JSON: {error}") from error
+
+
+def _paid(text: str, budget: Budget | None) -> str:
+    grow(budget, len(text))
+    return text

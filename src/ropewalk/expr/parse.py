@@ -246,6 +246,9 @@ class _Parser:
             elif token.text == "." and token.kind == "op":
                 self.step()
                 key = self.step()
+                if key.kind == "quoted":
+                    left = _select(left, key.text[1:-1], token.at + 1)
+                    continue
                 if key.kind != "name":
                     raise fault(self.text, key.at, "a name belongs after '.'")
                 if self.token.text == "(" and self.token.kind == "op":

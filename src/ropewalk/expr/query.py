@@ -21,7 +21,7 @@ from jsonpath_rfc9535.query import JSONPathQuery
 
 from ..errors import ExpressionError
 from ..values import MAX_DEPTH, Json
-from .budget import Budget, OverBudget, grow
+from .budget import LIST_ELEMENT, Budget, OverBudget, grow
 from .operators import MISSING
 from .tokens import MAX_TEXT
 
@@ -68,7 +68,7 @@ def _compiled(path: str) -> Callable[[Budget | None, Json], list[Json]]:
             raise ExpressionError(f"`{path[:60]}`: {error}") from error
         if budget is not None:
             budget.spend(MAX_VISITS - _left.visits)
-        grow(budget, 8 * len(found))
+        grow(budget, LIST_ELEMENT * len(found))
         return found
 
     return select

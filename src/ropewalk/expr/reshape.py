@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, overload
 from ..errors import ExpressionError, InvalidValue
 from ..values import Json, check_json, closest
 from .ast import Path
-from .budget import Budget, grow
+from .budget import LIST_ELEMENT, Budget, grow
 from .paths import walk
 from .table import MANY, function, listed, wants
 
@@ -186,7 +186,7 @@ def _concat(budget: Budget | None, *values: Json) -> list[Json]:
     out: list[Json] = []
     for value in values:
         if type(value) is list:
-            grow(budget, 8 * len(value))
+            grow(budget, LIST_ELEMENT * len(value))
             out += value
         elif value is not None:
             out.append(value)
@@ -198,5 +198,5 @@ def _zip(budget: Budget | None, *values: Json) -> list[Json]:
     """Rows of the elements at the same place, as long as the longest list; null fills up."""
     columns = [listed("zip", value) for value in values]
     longest = max(map(len, columns))
-    grow(budget, longest * (56 + 8 * len(columns)))
+    grow(budget, longest * (56 + LIST_ELEMENT * len(columns)))
     return [[column[i] if i < len(column) else None for column in columns] for i in range(longest)]

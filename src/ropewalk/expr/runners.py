@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..errors import ExpressionError
 from ..values import Json
 from .ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var, children
-from .budget import OverBudget, weigh
+from .budget import LIST_ELEMENT, OverBudget, weigh
 from .functions import rank
 from .getters import Getter
 from .operators import MISSING, complain, json_text, kind_of
@@ -102,7 +102,7 @@ def _map(expr: Each, scope: Scope) -> Getter:
 
     def get(frame: Any) -> Json:
         found = [body(inner) for inner in frames(frame)]
-        weigh(found)
+        weigh(found, frame[BUDGET])
         return found
 
     return get
@@ -121,7 +121,7 @@ def _flat_map(expr: Each, scope: Scope) -> Getter:
             elif found is not None:
                 out.append(found)
         if weighty:
-            weigh(out)
+            weigh(out, frame[BUDGET])
         return out
 
     return get
@@ -137,7 +137,7 @@ def _group_by(expr: Each, scope: Scope) -> Getter:
             if type(key) is not str:
                 if type(key) is list or type(key) is dict:
                     raise complain(f"group_by needs a string, a number or a boolean, not {kind_of(key)}", expr.body)
-                key = json_text(key)
+                key = json_text(key, frame[BUDGET])
             groups.setdefault(key, []).append(inner[at])
         return groups
 
@@ -183,9 +183,9 @@ def _reduce(expr: Each, scope: Scope) -> Getter:
             if used:
                 budget.room += min(used, _shallow(old))
             if weighty:
-                weigh(total)
+                weigh(total, budget)
         if type(total) is list or type(total) is dict:
-            weigh(total)
+            weigh(total, budget)
         return total
 
     return get
@@ -195,7 +195,7 @@ def _shallow(value: Json) -> int:
     kind = type(value)
     if kind is str:
         return len(value)
-    return 8 * len(value) if kind is list else 0
+    return LIST_ELEMENT * len(value) if kind is list else 0
 
 
 # --- can the result be larger than what it was made from? ------------------------------------

@@ -73,9 +73,9 @@ def _fn(expr: Fn, power: int) -> str:
     elif name == "!":
         text = f"!{_show(args[0], own)}"
     elif name == "neg":
-        # A number literal right after `-` is read as a negative literal: keep them apart.
+        # A number right after `-` is read as a negative literal: keep them apart.
         inner = _show(args[0], own)
-        text = f"-({inner})" if isinstance(args[0], Lit) or inner.startswith("-") else f"-{inner}"
+        text = f"-({inner})" if inner[0] in "-.0123456789" else f"-{inner}"
     else:
         first, *rest = args
         text = f" {name} ".join([_show(first, own), *(_show(arg, own + 1) for arg in rest)])

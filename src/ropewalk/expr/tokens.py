@@ -23,6 +23,7 @@ _TOKEN: Final = re.compile(
                          | \" (?: [^\\\"\n] | \\. )* \"
                          | ' (?: [^\\'\n] | \\. )* ' ) )
   | (?P<number>  0[xX][0-9a-fA-F]+ | (?: [0-9]+ \.[0-9]+ | [0-9]+ | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
+  | (?P<quoted>  `[^`\n]+` )
   | (?P<root>    \$ (?: [^\W\d]\w* )? )
   | (?P<name>    [^\W\d]\w* )
   | (?P<op>      && | \|\| | [=!<>]= | [-+*/%<>!?:.,()\[\]{}] )
@@ -34,13 +35,13 @@ _SIMPLE: Final = {
     "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?", "/": "/",
 }  # fmt: skip
 _ESCAPE: Final = re.compile(
-    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+    r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
 )
 _HINTS: Final = {"=": "==", "&": "&&", "|": "||", "^": None, "@": None, "`": '"', "“": '"', "”": '"'}
 
 
 class Token(NamedTuple):
-    """`kind` is string, number, root, name, op or end; `at` the 0-based position in the text."""
+    """`kind` is string, number, quoted, root, name, op or end; `at` the 0-based position in the text."""
 
     kind: str
     text: str

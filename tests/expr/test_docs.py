@@ -1,0 +1,64 @@
+"""Every example of docs/expressions.md is evaluated, and every function is on the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from expr_scope import lifted, value
+
+from ropewalk.errors import ExpressionError
+from ropewalk.expr import FUNCTIONS, MACROS, ROOTS, TRANSFORM_TYPES
+from ropewalk.expr.budget import MAX_STEPS
+from ropewalk.expr.parse import MAX_NESTING
+from ropewalk.expr.query import MAX_VISITS
+from ropewalk.expr.tokens import MAX_TEXT
+
+PAGE = (Path(__file__).parents[2] / "docs" / "expressions.md").read_text(encoding="utf-8")
+SCOPE = json.loads(re.search(r"```json scope\n(.*?)```", PAGE, re.DOTALL)[1])
+
+
+def _examples(kind):
+    for block in re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL):
+        for line in block.splitlines():
+            if line.strip():
+                text, arrow, expected = line.rpartition(" -> ")
+                assert arrow, line
+                yield text.strip(), expected.strip()
+
+
+@pytest.mark.parametrize(("text", "expected"), list(_examples("expr")))
+def test_expression_on_the_page_gives_what_it_says(text, expected):
+    if expected.startswith("error"):
+        with pytest.raises(ExpressionError) as caught:
+            value(text, **SCOPE)
+        assert expected.removeprefix("error").lstrip(": ") in str(caught.value)
+    else:
+        found = value(text, **SCOPE)
+        assert json.dumps(found) == json.dumps(json.loads(expected))
+
+
+@pytest.mark.parametrize(("text", "expected"), list(_examples("reference")))
+def test_reference_on_the_page_gives_what_it_says(text, expected):
+    if expected.startswith("error"):
+        with pytest.raises(ExpressionError) as caught:
+            lifted(json.loads(text), **SCOPE)
+        assert expected.removeprefix("error").lstrip(": ") in str(caught.value)
+    else:
+        assert lifted(json.loads(text), **SCOPE) == json.loads(expected)
+
+
+def test_every_function_macro_root_and_transform_is_on_the_page():
+    words = set(re.findall(r"`([^`\n]+)`", PAGE)) | set(re.findall(r"\w+", PAGE))
+    for name in (*(set(FUNCTIONS) - {"${}"}), *MACROS, *TRANSFORM_TYPES):
+        assert name in words, name
+    for root in ROOTS:
+        assert f"${root}" in PAGE, root
+
+
+def test_the_limits_on_the_page_are_the_limits():
+    for limit in (MAX_TEXT, MAX_STEPS, MAX_VISITS):
+        assert f"{limit:,}" in PAGE
+    assert f"nesting {MAX_NESTING}" in PAGE
