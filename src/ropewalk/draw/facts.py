@@ -1,0 +1,127 @@
+"""What there is to show of a flow: read from dataclass fields, so a new op needs no edit here."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from ..expr.ast import Lit, Obj
+from ..expr.show import brief
+from ..ir import Graph, Node, parts
+
+MOST_EXPRESSION = 60
+_EMPTY = (Obj(()), Lit({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One node: its id, its kind and what it names (a tool), its conditions, its other fields in
+    words, and its regions, each with what it is called."""
+
+    id: str
+    kind: str
+    name: str
+    conditions: tuple[str, ...]
+    details: tuple[str, ...]
+    bodies: tuple[tuple[str, Graph], ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return (self.id, self.title, *self.conditions, *self.details)
+
+
+def facts_of(node: Node) -> Facts:
+    """Everything to show of a node."""
+    op = node.op
+    conditions = [f"when {brief(e, MOST_EXPRESSION)}" for e in (node.gate, node.when) if e is not None]
+    exprs: dict[str, str] = {}
+    bodies: list[tuple[str, Graph]] = []
+    for field, part in parts(op):
+        if isinstance(part, Graph):
+            # A condition beside a region, in one tuple, says when that region runs.
+            beside = exprs.pop(f"{field[:-3]}[0]", None) if field.endswith("[1]") else None
+            bodies.append((f"if {beside}" if beside is not None else field, part))
+        elif part not in _EMPTY:
+            exprs[field] = brief(part, MOST_EXPRESSION)
+    if len(bodies) == 1 and bodies[0][0] == "body":
+        bodies = [("", bodies[0][1])]
+    names, plain = _plain_fields(op)
+    details = [*plain, *(f"{field}: {text}" for field, text in exprs.items())]
+    policy = node.policy
+    if policy.retry.attempts > 1:
+        details.append(f"attempts: {policy.retry.attempts}")
+    if policy.timeout is not None:
+        details.append(f"timeout: {policy.timeout:g} s")
+    if policy.on_error is not None:
+        details.append(f"on error: {brief(policy.on_error.value, MOST_EXPRESSION)}")
+    if node.writes is not None:
+        details.append(f"writes: {brief(node.writes, MOST_EXPRESSION)}")
+    return Facts(node.id, type(op).__name__, " ".join(names), tuple(conditions), tuple(details), tuple(bodies))
+
+
+def _plain_fields(op: Any) -> tuple[list[str], list[str]]:
+    """Texts in the fields of an op, and its numbers and flags that are not the default."""
+    names, plain = [], []
+    for f in dataclasses.fields(op):
+        value = getattr(op, f.name)
+        if type(value) is str and value:
+            names.append(value)
+        elif type(value) in (int, float, bool) and value != f.default:
+            plain.append(f"{f.name}: {str(value).lower() if type(value) is bool else value}")
+    return names, plain
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The nodes of a region that are shown, and which starts after which, as positions."""
+
+    nodes: tuple[Facts, ...]
+    edges: tuple[tuple[int, int], ...]
+
+
+def view_of(graph: Graph) -> View:
+    """What to draw of a region. Hidden nodes without regions are left out; what ran after them is
+    drawn after what they ran after. Flows with unknown names or cycles can be drawn too."""
+    shown: list[Facts] = []
+    place: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        if not node.meta.hidden or any(isinstance(part, Graph) for _, part in parts(node.op)):
+            place[i] = len(shown)
+            shown.append(facts_of(node))
+    if graph.ordered:
+        return View(tuple(shown), tuple((i, i + 1) for i in range(len(shown) - 1)))
+    index: dict[str, int] = {}
+    for i, node in enumerate(graph.nodes):
+        index.setdefault(node.id, i)
+    needs = graph.needs
+    edges: dict[tuple[int, int], None] = {}
+    for i, to in place.items():
+        seen: set[int] = set()
+        stack = sorted(index[name] for name in needs[graph.nodes[i].id])
+        while stack:
+            before = stack.pop()
+            if before in seen:
+                continue
+            seen.add(before)
+            if before in place:
+                if before != i:
+                    edges[place[before], to] = None
+            else:
+                stack.extend(index[name] for name in needs[graph.nodes[before].id])
+    return View(tuple(shown), tuple(sorted(edges)))
+
+
+def size_of(graph: Graph) -> int:
+    """How many nodes a region holds, those inside included."""
+    count, stack = 0, [graph]
+    while stack:
+        region = stack.pop()
+        count += len(region.nodes)
+        for node in region.nodes:
+            stack += [part for _, part in parts(node.op) if isinstance(part, Graph)]
+    return count
