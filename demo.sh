@@ -57,8 +57,8 @@ PY
 say "ropewalk validate change_report.yaml"
 ropewalk validate change_report.yaml
 say "ropewalk run change_report.yaml --input @input.json"
-ropewalk run change_report.yaml --input @"$out/input.json"
-run=$(ropewalk runs ls --json | python -c 'import json, sys; print(json.load(sys.stdin)[0]["id"])')
+run=demo-$(date +%Y%m%d-%H%M%S)-$$
+ropewalk run change_report.yaml --id "$run" --input @"$out/input.json"
 ropewalk graph change_report.yaml --format svg >"$out/graph.svg"
 
 say "What there is now"

@@ -1,0 +1,71 @@
+"""The benchmark measures what it says, refuses wrong answers, and runs with one command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[1] / "bench"
+
+
+@pytest.fixture(autouse=True)
+def _bench_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def test_a_wrong_answer_is_no_result() -> None:
+    from measure import Contender, WrongAnswer, compare
+
+    async def right() -> int:
+        return 1
+
+    async def wrong() -> int:
+        return 2
+
+    with pytest.raises(WrongAnswer, match="cheat gives 2, not 1"):
+        compare({"asyncio": Contender(right, 1), "cheat": Contender(wrong, 1)}, rounds=1)
+
+
+def test_a_ratio_compares_the_rounds_pair_by_pair() -> None:
+    from measure import Timing, percentile
+
+    # A machine that slows down ten times in mid-run leaves the ratio alone.
+    assert Timing(seconds=(2.0, 20.0, 2.0)).ratio(Timing(seconds=(1.0, 10.0, 1.0))) == 2.0
+    assert percentile([float(n) for n in range(1, 101)], 0.99) == 99.0
+
+
+def test_the_floor_and_the_chain_do_the_same_work() -> None:
+    import asyncio
+
+    import floor
+    import ours
+
+    async def give(work: object) -> object:
+        return await work()  # type: ignore[operator]
+
+    pairs = [
+        (floor.chain(5, floor.suspends), ours.chain(5)),
+        (floor.fan_out(5, floor.suspends), ours.fan_out(5)),
+        (floor.fan_out_limited(5, floor.suspends, 2), ours.fan_out(5, 2)),
+        (floor.dag(120), ours.dag(120)),
+    ]
+    for base, document in pairs:
+        house = ours.House(floor.suspends)
+        assert asyncio.run(give(base)) == asyncio.run(give(house.executed(document)))
+        assert asyncio.run(give(base)) == asyncio.run(give(house.bare(document)))
+
+
+def test_one_command_prints_the_table_and_writes_it_as_json(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    command = [sys.executable, str(BENCH / "run.py"), "--quick", "--no-peers", "--only", "looping", "--json", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "loop of 1000 with a condition" in done.stdout
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["target"] == 6
+    assert set(row["times"]) == {"asyncio", "ropewalk"}
+    assert row["met"] == (row["value"] <= 6)
