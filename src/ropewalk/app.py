@@ -78,6 +78,7 @@ class App:
         self._engine: Engine | None = None
         self._loaded: dict[str, Loaded] = {}
         self._executors: dict[Any, ExecutorCaller] = {}
+        self._sound: set[tuple[str, int]] = set()
         self._core = ChainService(self)
         self.chains = Chains(self._core)
 
@@ -298,8 +299,14 @@ class App:
 
     async def _ready(self, loaded: Loaded) -> None:
         """Tools connected, and every tool the flow names known with arguments that fit."""
+        key = (loaded.fingerprint, self.toolbox.version)
+        if key in self._sound:
+            return
         await self.connect_for(loaded.flow)
         self.ensure(loaded, unknown_tools="problem")
+        if len(self._sound) >= KEPT:
+            self._sound.clear()
+        self._sound.add((loaded.fingerprint, self.toolbox.version))
 
     def _job(
         self,

@@ -31,51 +31,71 @@ def check_json(value: Any, place: str = "value") -> Any:
     surrogates and other keys than strings are refused: a value is the same in every store.
     """
     try:
-        if _is_json(value, MAX_DEPTH):
+        if is_json(value):
             return value
     except RecursionError:
         pass
     raise _complaint(value, place)
 
 
-def is_json(value: Any) -> bool:
-    """Whether `value` is JSON within the limits: `check_json` without the complaint."""
-    try:
-        return _is_json(value, MAX_DEPTH)
-    except RecursionError:
-        return False
+_good_keys: set[str] = set()
+"""Object keys found to be good, bounded: keys repeat, and a look here is a third of the check."""
 
 
-def _is_json(value: Any, depth: int) -> bool:
+def is_json(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """Whether `value` is JSON within the limits: `check_json` without the complaint.
+
+    Every result of every tool comes through here, so it is ordered by what is common and leaves
+    are looked at inline: a call per leaf would be half the cost of the walk.
+    """
     kind = type(value)
-    if kind is str:
-        return _is_text(value)
-    if kind is int:
-        return bool(_INT_MIN <= value <= _INT_MAX)
-    if value is None or kind is bool:
-        return True
-    if kind is float:
-        return bool(-_INFINITY < value < _INFINITY)  # False for NaN too
-    if not depth:
-        return False
     if kind is dict:
+        if not depth:
+            return False
         for key, item in value.items():
-            if type(key) is not str or not _is_text(key):
+            if type(key) is not str or (key not in _good_keys and not _is_key(key)):
                 return False
             kind = type(item)
-            # The two commonest leaves inline: a call per leaf is half the cost of the walk.
             if kind is int:
                 if not _INT_MIN <= item <= _INT_MAX:
                     return False
             elif kind is str:
-                if not (item.isascii() and "\0" not in item) and not _is_text(item):
+                if (not item.isascii() or "\0" in item) and not _is_text(item):
                     return False
-            elif not _is_json(item, depth - 1):
+            elif item is not None and not is_json(item, depth - 1):
                 return False
         return True
     if kind is list:
-        return all(_is_json(item, depth - 1) for item in value)
-    return False
+        if not depth:
+            return False
+        for item in value:
+            kind = type(item)
+            if kind is int:
+                if not _INT_MIN <= item <= _INT_MAX:
+                    return False
+            elif kind is str:
+                if (not item.isascii() or "\0" in item) and not _is_text(item):
+                    return False
+            elif item is not None and not is_json(item, depth - 1):
+                return False
+        return True
+    if kind is str:
+        return _is_text(value)
+    if kind is int:
+        return bool(_INT_MIN <= value <= _INT_MAX)
+    if kind is float:
+        return bool(-_INFINITY < value < _INFINITY)  # False for NaN too
+    return value is None or kind is bool
+
+
+def _is_key(key: str) -> bool:
+    if not _is_text(key):
+        return False
+    if len(_good_keys) >= 4096:
+        _good_keys.clear()
+    if len(key) <= 64:
+        _good_keys.add(key)
+    return True
 
 
 def _is_text(text: str) -> bool:

@@ -8,12 +8,28 @@ from typing import Any, Protocol
 from ..values import Json
 
 
-class Bound(Protocol):
-    """A tool resolved once. `plain` is the fast path of an async local handler: the whole pipeline
-    but the timeout, which the engine keeps then."""
+class Direct(Protocol):
+    """The pipeline of an async local handler in parts: `await start(args)`; what is not `good` goes
+    through `settle`; what was raised becomes `failed(error)`. The engine keeps the timeout."""
 
     @property
-    def plain(self) -> Callable[[dict[str, Json]], Awaitable[Json]] | None: ...
+    def start(self) -> Callable[[dict[str, Json]], Awaitable[Any]]: ...
+
+    @property
+    def good(self) -> Callable[[Any], bool]: ...
+
+    @property
+    def settle(self) -> Callable[[Any], Json]: ...
+
+    @property
+    def failed(self) -> Callable[[Exception], Exception]: ...
+
+
+class Bound(Protocol):
+    """A tool resolved once."""
+
+    @property
+    def direct(self) -> Direct | None: ...
 
     @property
     def timeout(self) -> float | None: ...

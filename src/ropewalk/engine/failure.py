@@ -8,6 +8,7 @@ from ..errors import (
     ExpressionError,
     InvalidValue,
     NodeFailed,
+    RopewalkError,
     ToolError,
     ToolTimeout,
 )
@@ -27,6 +28,8 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
         return named(ToolTimeout(spot.tool or spot.id, spot.limit or 0.0), spot, frame)
     if isinstance(exc, (ToolError, ExpressionError, InvalidValue)):
         return named(exc, spot, frame)
+    if spot.direct is not None and isinstance(exc, Exception) and not isinstance(exc, RopewalkError):
+        return named(spot.direct.failed(exc), spot, frame)
     return exc
 
 

@@ -58,6 +58,7 @@ class Spot:
 
     __slots__ = (
         "attempt_slot",
+        "direct",
         "error_slot",
         "id",
         "limit",
@@ -75,6 +76,7 @@ class Spot:
         self.soft = node.gate is not None or node.when is not None or node.policy.on_error is not None
         self.limit: float | None = None  # seconds that the lane's watch allows a plain call here
         self.tool: str | None = None
+        self.direct: Any = None  # the parts of a tool call that the region's loop makes itself
         self.attempt_slot: int | None = None
         self.error_slot: int | None = None
         self.view_slot: int | None = None

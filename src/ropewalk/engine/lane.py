@@ -1,8 +1,9 @@
 """Timeouts that cost nothing until something suspends.
 
-A Lane belongs to one task and says which node it is at and since when: two stores per node, made
-with the clock reading that the step record needs anyway. One timer per event loop looks at all
-lanes at the earliest moment one of them could be late. `timed` is the exact form for policies.
+A Lane belongs to one task and says which node it is at and since when. In a line of nodes that is
+read off the step record, whose last clock reading is the start of the node that runs; elsewhere it
+is two stores per node. One timer per event loop looks at all lanes at the earliest moment one of
+them could be late. `timed` is the exact form for policies.
 """
 
 from __future__ import annotations
@@ -19,17 +20,30 @@ clock = time.monotonic  # what event loops use, so a reading here can be a loop 
 
 
 class Lane:
-    """Where one task is: the node it runs and since when. `late` is set before it is cancelled;
-    `before` counts the cancellations that were under way already."""
+    """Where one task is: the node it runs and since when, or the `track` of the line it is in.
 
-    __slots__ = ("before", "late", "since", "spot", "task")
+    `late` is set before the task is cancelled; `before` counts the cancellations that were under
+    way already.
+    """
+
+    __slots__ = ("before", "late", "since", "spot", "task", "track")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
         self.before = task.cancelling()
         self.since = 0.0
         self.spot: Spot | None = None
+        self.track: list[Any] | None = None
         self.late = False
+
+    def at(self) -> tuple[Spot | None, float]:
+        """The node that runs, None between nodes, and since when."""
+        track = self.track
+        if track is None:
+            return self.spot, self.since
+        index = len(track) - 3  # frame, spots, and one clock reading more than nodes done
+        spots = track[1]
+        return (spots[index] if index < len(spots) else None), track[-1]
 
 
 class Watch:
@@ -73,16 +87,17 @@ class Watch:
         now, self.handle, self.when = clock(), None, float("inf")
         earliest = float("inf")
         for lane in list(self.lanes):
-            limit = lane.spot.limit if lane.spot is not None else None
+            spot, since = lane.at()
+            limit = spot.limit if spot is not None else None
             if limit is None:
                 # At a node without a limit of its own: look again later, a nested call sets one.
                 earliest = min(earliest, now + 1.0)
-            elif lane.since + limit <= now:
+            elif since + limit <= now:
                 if not lane.late:
                     lane.late = True
                     lane.task.cancel()
             else:
-                earliest = min(earliest, lane.since + limit)
+                earliest = min(earliest, since + limit)
         for timer in list(self.timers):
             if timer.when <= now:
                 timer.expire()

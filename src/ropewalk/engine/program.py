@@ -101,6 +101,12 @@ class Builder:
         p = spot.node.policy
         return p.on_error is not None or p.timeout is not None or p.retry.attempts > 1
 
+    def bare(self, spot: Spot) -> bool:
+        """Whether the region's loop can make the node's tool call itself."""
+        node = spot.node
+        shown = self.watched and not node.meta.hidden
+        return _is_bare(node) and spot.view_slot is None and not shown and not self.secrets
+
     def body(self, body: Graph, scope: Scope, owner: Spot, label: str, binds: str) -> CompiledBody:
         region = Region(body, scope.region, owner, label, binds)
         if scope.region.outer is None and owner.node.meta.hidden and binds == "loop":
@@ -119,13 +125,14 @@ class Builder:
             plan = self.plans[region] = FoldPlan(body, writes)
             for node in body.nodes:
                 plan.give_slots(region.spots[node.id], region)
-        cells = [self.node(region.spots[node.id], plan) for node in body.nodes]
+        spots = [region.spots[node.id] for node in body.nodes]
+        cells = [self.node(spot, plan) for spot in spots]
         finish = self._finish(region, plan)
         if body.ordered:
-            return (line if self.records else bare_line)(cells, finish)
+            return (line if self.records else bare_line)(cells, spots, finish)
         position = {node.id: i for i, node in enumerate(body.nodes)}
         needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
-        return graph(cells, needs, body.limit, finish)
+        return graph(cells, spots, needs, body.limit, finish)
 
     def node(self, spot: Spot, plan: FoldPlan | None) -> Cell:
         """One node: what its op does, and around it only what the node has."""
@@ -139,7 +146,7 @@ class Builder:
         view = plan.view(spot, self.channels) if plan is not None else None
         shown = not node.meta.hidden and (self.watched or (self.durable and spot.tool is None))
         if _is_bare(node) and view is None and not shown and not _has_body(node):
-            return get, go, spot.slot, spot
+            return get, go, spot.direct.good if spot.direct is not None else None, spot.slot
         write = policy.writer(self.channels, spot, region.graph.ordered)
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
         run = self._policies(node, spot, scope, run)
@@ -155,7 +162,7 @@ class Builder:
             run = noted(run, spot)
         if shown and self.watched:
             run = watched(run, spot)
-        return _whole, run, spot.slot, spot
+        return _whole, run, None, spot.slot
 
     def _policies(self, node: Node, spot: Spot, scope: Scope, run: policy.Go) -> policy.Go:
         if not self.exact(spot):

@@ -1,7 +1,8 @@
 """Running a region: one line of nodes in order, or a graph of nodes as their needs are met.
 
-A node is the triple (get, go, slot): `frame[slot] = await go(get(frame))`, without `go` for what
-needs no await. Everything else (retry, conditions, state, journal) was wrapped around the
+A node is a triple (get, go, slot): `frame[slot] = await go(get(frame))`, without `go` for what
+needs no await. A plain tool call is made by the loop itself: no coroutine of ours stands around
+the tool's. Everything else (retry, conditions, state, journal) was wrapped around the
 triple when the program was built, so what a flow does not use is not even an `if` here.
 """
 
@@ -14,60 +15,67 @@ from typing import Any
 from ..ir import Yield
 from ..values import Json
 from .failure import failure
-from .frame import LANE, RUN, Frame, Spot
+from .frame import FIRST, LANE, RUN, Frame, Spot
 from .lane import Lane, clock, lane_of_task
 from .spill import Spill
 
-Cell = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]] | None, int, Spot]
+Cell = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]] | None, Callable[[Any], bool] | None, int]
+"""get, go, good, slot: `good` looks at the result of a direct tool call, None elsewhere."""
 Run = Callable[[Frame], Awaitable[Yield]]
 Finish = Callable[[Frame], Yield]
 
 
-def line(cells: list[Cell], finish: Finish) -> Run:
-    """Run the nodes one after another in the caller's task; each leaves a step record."""
-    table = tuple(cells)
+def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
+    """Run the nodes one after another in the caller's task.
+
+    The step record of a line is a flat list: the frame, the nodes, then clock readings, one before
+    the first node and one after each. That is one reading and one append per node, nothing that
+    the garbage collector tracks, and the lane's watch reads off it which node runs since when.
+    """
+    table, order = tuple(cells), tuple(spots)
 
     async def run(frame: Frame) -> Yield:
         lane: Lane = frame[LANE]
-        add = frame[RUN].records.append
-        start = clock()
-        spot: Any = None
+        track: list[Any] = [frame, order, clock()]
+        frame[RUN].records.append(track)
+        outer, lane.track = lane.track, track
+        add = track.append
         try:
-            for get, go, slot, spot in table:
-                lane.since = start
-                lane.spot = spot
+            for get, go, good, slot in table:
                 value = get(frame)
                 if go is not None:
                     value = await go(value)
+                    if good is not None and not good(value):
+                        value = order[len(track) - 3].direct.settle(value)
                 frame[slot] = value
-                # The end of one step is the start of the next: one clock reading per step.
-                end = clock()
-                add((spot, frame, start, end))
-                start = end
+                add(clock())
         except BaseException as exc:
-            raised = failure(exc, spot, frame, lane)
+            index = len(track) - 3
+            if index == len(order):
+                raise
+            raised = failure(exc, order[index], frame, lane)
             if raised is exc:
                 raise
             raise raised from raised.__cause__
         finally:
-            lane.spot = None  # nothing here is late any more
+            lane.track = outer
         return finish(frame)
 
     return run
 
 
-def bare_line(cells: list[Cell], finish: Finish) -> Run:
-    """The same without records and the watch's clock: for measuring what those cost."""
-    table = tuple(cells)
+def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
+    """The same without records and without the lane's watch: for measuring what those cost."""
+    table, order = tuple(cells), tuple(spots)
 
     async def run(frame: Frame) -> Yield:
-        spot: Any = None
+        slot = FIRST
         try:
-            for get, go, slot, spot in table:  # noqa: B007
+            for get, go, _, slot in table:  # noqa: B007 - the handler below names the node
                 value = get(frame)
                 frame[slot] = value if go is None else await go(value)
         except BaseException as exc:
-            raised = failure(exc, spot, frame)
+            raised = failure(exc, next(s for s in order if s.slot == slot), frame)
             if raised is exc:
                 raise
             raise raised from raised.__cause__
@@ -76,27 +84,33 @@ def bare_line(cells: list[Cell], finish: Finish) -> Run:
     return run
 
 
-def graph(cells: list[Cell], needs: list[list[int]], limit: int | None, finish: Finish) -> Run:
-    """Start each node as soon as the nodes it needs are done, at most `limit` at once."""
+def graph(
+    cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: int | None, finish: Finish
+) -> Run:
+    """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
+    record is a flat list too: the frame, None, then node, start, end in the order they ended."""
     then: list[list[int]] = [[] for _ in cells]
     for index, before in enumerate(needs):
         for need in before:
             then[need].append(index)
-    table = [(*cell, tuple(after)) for cell, after in zip(cells, then, strict=True)]
+    table = [(*cell, spot, tuple(after)) for cell, spot, after in zip(cells, spots, then, strict=True)]
     counts = [len(before) for before in needs]
     roots = [index for index, left in enumerate(counts) if not left]
 
     async def run(frame: Frame) -> Yield:
-        add = frame[RUN].records.append
+        track: list[Any] = [frame, None]
+        frame[RUN].records.append(track)
+        add = track.extend
         left = counts.copy()
         ready = deque(roots)
         pop, push = ready.popleft, ready.append
 
         async def drain(lane: Lane) -> None:
             spot: Any = None
+            outer, lane.track = lane.track, None
             try:
                 while ready:
-                    get, go, slot, spot, after = table[pop()]
+                    get, go, good, slot, spot, after = table[pop()]
                     if ready and spill.handle is None:
                         spill.offer()
                     start = lane.since = clock()
@@ -104,8 +118,10 @@ def graph(cells: list[Cell], needs: list[list[int]], limit: int | None, finish: 
                     value = get(frame)
                     if go is not None:
                         value = await go(value)
+                        if good is not None and not good(value):
+                            value = spot.direct.settle(value)
                     frame[slot] = value
-                    add((spot, frame, start, clock()))
+                    add((spot, start, clock()))
                     for index in after:
                         now = left[index] - 1
                         left[index] = now
@@ -116,6 +132,8 @@ def graph(cells: list[Cell], needs: list[list[int]], limit: int | None, finish: 
                 if raised is exc:
                     raise
                 raise raised from raised.__cause__
+            finally:
+                lane.spot, lane.track = None, outer
 
         spill = Spill(drain, lambda: len(ready), limit)
         await spill.run(frame[LANE])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,7 @@ class Run:
     """The execution in progress: what frames and steps reach through `frame[RUN]`."""
 
     __slots__ = (
-        "attempts", "errors", "frame", "id", "input", "log", "mono", "program", "records", "secrets",
+        "attempts", "errors", "frame", "id", "input", "lane", "log", "mono", "program", "records", "secrets",
         "spent", "state", "stopping", "task", "timed_out", "wall", "watcher",
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ class Run:
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
         self.state, self.spent = state, spent
-        self.records: list[tuple[Spot, Frame, float, float]] = []
+        self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
         self.attempts: list[tuple[str, str, int, NodeFailed, float | None, float]] = []
         self.secrets: dict[str, str] = {}
@@ -67,6 +67,7 @@ class Run:
         self.stopping = self.timed_out = False
         self.wall, self.mono = time.time(), clock()
         self.frame: Frame | None = None
+        self.lane: Lane | None = None
 
     def now(self) -> float:
         """Wall-clock seconds."""
@@ -133,6 +134,7 @@ class Run:
         assert task is not None
         loop = task.get_loop()
         lane, watch = Lane(task), watch_of(loop)
+        self.lane = lane
         outer = watch.add(lane, program.limit)
         self.task = task
         self.log.on_stop = self.stop
@@ -177,7 +179,7 @@ class Run:
         state, outputs = frame[STATE], {}
         if not whole or self.program.main is not self.program.region:
             main = self.program.main
-            for spot, inner, _, _ in self.records:
+            for spot, inner, _, _ in self.steps():
                 if spot.region is main:
                     outputs[spot.id] = value_in(inner[spot.slot])
                     if not whole:
@@ -198,11 +200,27 @@ class Run:
             duration=clock() - self.mono,
         )
 
+    def steps(self) -> Iterator[tuple[Spot, Frame, float, float]]:
+        """Every node instance that was decided, with when it started and ended."""
+        for track in list(self.records):
+            frame, spots = track[0], track[1]
+            if spots is None:
+                for i in range(2, len(track) - 2, 3):
+                    yield track[i], frame, track[i + 1], track[i + 2]
+            else:
+                for i in range(len(track) - 3):
+                    yield spots[i], frame, track[i + 2], track[i + 3]
+
+    def position(self) -> str | None:
+        """The node that the run's own task is at."""
+        spot = self.lane.at()[0] if self.lane is not None else None
+        return spot.id if spot is not None and not spot.node.meta.hidden else None
+
     def entries(self) -> list[Entry]:
         """The journal of a run whose store keeps none: made from the step records."""
         shift = self.wall - self.mono
         found: list[Entry] = []
-        for spot, frame, start, end in self.records:
+        for spot, frame, start, end in self.steps():
             if spot.node.meta.hidden:
                 continue
             value = frame[spot.slot]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ExpressionError, ToolError
+from ..errors import ExpressionError, ToolError, ToolTimeout
 from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Getter, Graph, Step, Yield
 from ..values import Json
 from . import durable
 from .frame import FIRST, ITEM, KEY, LANE, LOG, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
-from .lane import lane_of_task
+from .lane import Late, lane_of_task, timed
 from .region import many
 from .scope import Scope
 
@@ -103,6 +103,23 @@ class CompileSite:
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
         return many(body.open, body.run, limit)
 
+    def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
+        """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""
+        run = _plain(bound.direct)
+        if not self.builder.exact(self.spot):
+            self.spot.limit = bound.timeout
+            self.builder.soonest(bound.timeout)
+            return run
+        limited, seconds, tool = timed(run, bound.timeout), bound.timeout, self.spot.tool or ""
+
+        async def in_time(args: Any) -> Json:
+            try:
+                return await limited(args)
+            except Late:
+                raise ToolTimeout(tool, seconds) from None
+
+        return in_time
+
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         return durable.remember(kind, decide, self.spot) if self.builder.durable else decide
 
@@ -131,11 +148,27 @@ class CompileSite:
         if self.builder.durable:
             shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
             return durable.call(tool, bound, get, shown, spot)
-        if bound.plain is not None and not self.builder.exact(spot) and not self.builder.secrets:
-            spot.limit = bound.timeout
+        if bound.direct is not None and self.builder.bare(spot):
+            spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)
-            return Step(get, bound.plain)
+            return Step(get, bound.direct.start)
+        if bound.direct is not None and not self.builder.secrets:
+            return Step(get, self._in_one(bound))
         return Step(_whole, _keyed(bound, get, spot))
+
+
+def _plain(direct: Any) -> Callable[[Any], Awaitable[Json]]:
+    start, good, settle, failed = direct.start, direct.good, direct.settle, direct.failed
+
+    async def run(args: Any) -> Json:
+        try:
+            value = await start(args)
+        except Exception as exc:
+            error = failed(exc)
+            raise error from error.__cause__
+        return value if good(value) else settle(value)
+
+    return run
 
 
 def _keyed(bound: Any, get: Getter, spot: Spot) -> Callable[[Frame], Awaitable[Json]]:

@@ -84,7 +84,7 @@ class Spill:
         before = parent.cancelling()
         try:
             await self.drain(lane)
-            lane.spot = None  # from here on others are at work, not this lane
+            lane.spot = lane.track = None  # from here on others are at work, not this lane
             while self.live and self.error is None:
                 self.waiter = self.loop.create_future()
                 await self.waiter

@@ -1,8 +1,8 @@
 """One tool bound to one backend: steps 5 to 8 of the pipeline, built once and called often.
 
 5 validate input, 6 dispatch within the timeout, 7 normalise, 8 validate output. Every failure leaves
-as a ToolError with its cause. `call` is the whole of it; `plain` is the same without the timeout, for
-an engine that keeps its own.
+as a ToolError with its cause. `call` is the whole of it; `direct` is the same in parts and without
+the timeout, for an engine that keeps its own.
 """
 
 from __future__ import annotations
@@ -46,23 +46,37 @@ class Call(Protocol):
     ) -> Awaitable[Json]: ...
 
 
-Plain: TypeAlias = Callable[[Args], Awaitable[Json]]
 Execute: TypeAlias = Callable[[Args, str | None, float | None, OnProgress | None], Awaitable[RunResult]]
 Check: TypeAlias = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direct:
+    """The pipeline of a coroutine handler taken apart, for an engine that puts it into its own loop
+    and keeps the timeout itself: no coroutine of ours stands around the handler's.
+
+    `value = await start(args)`; when that raises, `failed(error)` is the ToolError; unless
+    `good(value)`, the result is `settle(value)`, which raises where it cannot be one.
+    """
+
+    start: Callable[[Args], Awaitable[Any]]
+    good: Callable[[Any], bool]
+    settle: Callable[[Any], Json]
+    failed: Callable[[Exception], ToolError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
     """A tool ready to be called, safe to keep while the index has the same version.
 
-    `plain`, for coroutine handlers only, is `call` without the timeout and in one coroutine.
+    `direct`, for coroutine handlers only, is `call` without the timeout, in parts.
     `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
     """
 
     tool: Tool | None
     backend: ToolBackend | None
     call: Call
-    plain: Plain | None
+    direct: Direct | None
     timeout: float
     execute: Execute
     stream: Stream
@@ -116,39 +130,42 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         tool=tool,
         backend=backend,
         call=call,
-        plain=_plain(route, check_in, check_out, settle, fail) if route.direct else None,
+        direct=_direct(route.direct, check_in, check_out, settle, fail) if route.direct else None,
         timeout=limit,
         execute=run,
         stream=streamer(route, check_in, limit, fail),
     )
 
 
-def _plain(
-    route: Route,
+def _direct(
+    handler: Callable[..., Awaitable[Any]],
     check_in: Check | None,
     check_out: Check | None,
     settle: Callable[[Any], tuple[Json, Any]],
     fail: Failures,
-) -> Plain:
-    direct = route.direct
-    assert direct is not None
-
-    async def plain(args: Args) -> Json:
+) -> Direct:
+    def start(args: Args) -> Awaitable[Any]:
         if check_in is not None:
             check_in(args)
         for item in args.values():
             if type(item) is dict or type(item) is list:
                 args = fresh(args)  # a handler that changes its argument must not change ours
                 break
-        try:
-            value = await direct(args)
-        except Exception as error:
-            raise fail.executing(error) from error
-        if check_out is None and is_json(value):
-            return value
-        return settle(value)[0]
+        return handler(**args)
 
-    return plain
+    def failed(error: Exception) -> ToolError:
+        return error if isinstance(error, ToolError) else fail.executing(error)
+
+    return Direct(
+        start=start,
+        good=is_json if check_out is None else _unsettled,
+        settle=lambda value: settle(value)[0],
+        failed=failed,
+    )
+
+
+def _unsettled(value: Any) -> bool:
+    return False
 
 
 async def stop_if_cancelled() -> None:

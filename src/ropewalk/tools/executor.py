@@ -46,7 +46,7 @@ def _route(executor: Callable[[str, Args], Any], tool_id: str) -> Route:
         async def call(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await executor(tool_id, args)
 
-        return Route(send=call, direct=lambda args: executor(tool_id, args))
+        return Route(send=call, direct=lambda **args: executor(tool_id, args))
 
     async def in_thread(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         return await maybe_await(await threads.run(partial(executor, tool_id, args)))

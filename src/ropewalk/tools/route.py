@@ -60,7 +60,7 @@ class Route:
 
     send: Send
     normalise: Callable[[Any], tuple[Any, Any]] = normalise_other
-    direct: Callable[[Args], Awaitable[Any]] | None = None
+    direct: Callable[..., Awaitable[Any]] | None = None
     open: OpenStream | None = None
     keeps_time: bool = False
 
@@ -81,7 +81,7 @@ def handler_route(handler: Handler) -> Route:
         async def call(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await handler(**args)
 
-        return Route(send=call, direct=lambda args: handler(**args))
+        return Route(send=call, direct=handler)
 
     async def in_thread(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         return await maybe_await(await threads.run(partial(handler, **args)))

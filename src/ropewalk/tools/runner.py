@@ -243,6 +243,9 @@ class Runner:
         return chosen
 
     def _not_found(self, tool_id: str) -> ToolNotFound:
+        failed = getattr(self.index, "failures", {}).get(tool_id.partition(":")[0])
+        if failed is not None and ":" in tool_id:
+            return ToolNotFound(tool_id, "resolve", f"tool not found, and its server is not connected: {failed}")
         near = _nearest(tool_id, self.index)
         return ToolNotFound(tool_id, "resolve", "tool not found" + (f"; did you mean {near}?" if near else ""))
 
@@ -287,7 +290,7 @@ class Runner:
                     yield event
 
         limit = (tool.timeout if tool is not None else None) or self._rules.timeout
-        return Bound(tool=tool, backend=None, call=call, plain=None, timeout=limit, execute=execute, stream=stream)
+        return Bound(tool=tool, backend=None, call=call, direct=None, timeout=limit, execute=execute, stream=stream)
 
 
 def _as_tool(found: Any, who: str) -> Tool | None:
