@@ -17,7 +17,7 @@ from urllib.parse import quote, urljoin
 from ..errors import ConfigError, InvalidTool
 from ..values import Json
 from .http import Http, Request, checked_url
-from .openapi_schema import Components, load_document
+from .openapi_schema import Components, as_document
 from .provider import open_events
 from .result import StreamEvent
 from .tool import Tool, ToolBackend
@@ -133,7 +133,7 @@ def read_openapi(
     outside itself, or names no absolute server.
     """
     place = f"provider {name!r}: openapi"
-    document = source if isinstance(source, dict) else load_document(Path(source), place)
+    document = as_document(source, place)
     version = document.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
         raise ConfigError(f"{place}: only OpenAPI 3.x is read, not {document.get('swagger') or version!r}")

@@ -93,16 +93,18 @@ class Components:
         return found
 
 
-def load_document(path: Path, place: str) -> dict[str, Json]:
-    """The document in a JSON or YAML file; ConfigError says what is wrong with it, and where."""
+def as_document(source: Json | Path, place: str) -> dict[str, Json]:
+    """The document from an object, the path of a JSON or YAML file, or its text; ConfigError says what is wrong."""
     from ..source import load
 
+    found: Json | Path = source
     try:
-        found = load(path).data
+        if isinstance(source, (str, Path)):
+            found = load(source).data
     except (InvalidFlow, NotFound) as error:
         raise ConfigError(f"{place}: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigError(f"{place}: {path} holds {type(found).__name__}, not an object")
+        raise ConfigError(f"{place}: the document is {type(found).__name__}, not an object")
     return found
 
 

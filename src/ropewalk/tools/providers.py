@@ -6,6 +6,7 @@ A provider is a configuration (`url`, or an `openapi` document) or an executor o
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,15 +14,17 @@ from typing import Any, Final
 
 from ..errors import ConfigError, InvalidTool
 from ..values import Json, closest
-from .http import checked_headers, checked_url
+from .http import Http, Request, checked_headers, checked_url
 from .local import maybe_await, threads
 from .openapi import OpenApiProvider, read_openapi
+from .openapi_schema import as_document
 from .provider import HttpProvider
 from .route import executor_extras
 from .signature import is_async
 from .tool import Tool, ToolBackend
 
 _KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi"))
+_FETCH_SECONDS: Final = 30.0
 
 
 class Providers:
@@ -29,6 +32,7 @@ class Providers:
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
+        self._waiting: dict[str, Callable[[], Awaitable[list[Tool]]]] = {}
         self.skipped: dict[str, str] = {}
 
     def add(self, name: str, config: Any) -> list[Tool]:
@@ -48,15 +52,51 @@ class Providers:
         headers = checked_headers(config.get("headers"), place)
         annotations = {"timeout": config["timeout"]} if config.get("timeout") is not None else {}
         url = checked_url(config["url"], place) if config.get("url") is not None else None
-        if config.get("openapi") is not None:
-            api = read_openapi(config["openapi"], name=name, url=url, annotations=annotations)
-            self._known[name] = OpenApiProvider(api, headers, place=place)
-            self.skipped.update({f"{name}:{operation}": why for operation, why in api.skipped.items()})
-            return list(api.tools)
+        document = config.get("openapi")
+        if document is not None:
+            take = partial(self._take_document, name, url, headers, annotations)
+            if isinstance(document, str) and document.startswith(("http://", "https://")):
+                self._known[name] = None
+                self._waiting[name] = partial(self._fetch, checked_url(document, place), headers, place, take)
+                return []
+            return take(document)
         if url is None:
             raise ConfigError(f"{place} needs a url or an openapi document")
         self._known[name] = HttpProvider(url, headers, place=place)
         return [_listed(name, one, annotations, place) for one in config.get("tools") or ()]
+
+    async def fetch(self) -> dict[str, list[Tool] | str]:
+        """Fetch the documents that are elsewhere: by provider its tools, or why there are none."""
+        names = list(self._waiting)
+        found = await asyncio.gather(*(self._waiting[name]() for name in names), return_exceptions=True)
+        answers: dict[str, list[Tool] | str] = {}
+        for name, answer in zip(names, found, strict=True):
+            if isinstance(answer, BaseException):
+                answers[name] = str(answer) or type(answer).__name__
+            else:
+                answers[name] = answer
+                del self._waiting[name]
+        return answers
+
+    async def _fetch(self, address: str, headers: dict[str, str], place: str, take: Any) -> list[Tool]:
+        http = Http(headers, place=place)
+        try:
+            async with asyncio.timeout(_FETCH_SECONDS):
+                found = await http.fetch(Request(method="GET", url=address, headers={"Accept": "application/json"}))
+        except TimeoutError as error:
+            raise ConfigError(f"{place}: {address} gave no document within {_FETCH_SECONDS:g} s") from error
+        finally:
+            await http.close()
+        tools: list[Tool] = take(as_document(found, place))
+        return tools
+
+    def _take_document(
+        self, name: str, url: str | None, headers: dict[str, str], annotations: dict[str, Json], document: Any
+    ) -> list[Tool]:
+        api = read_openapi(document, name=name, url=url, annotations=annotations)
+        self._known[name] = OpenApiProvider(api, headers, place=f"provider {name!r}")
+        self.skipped.update({f"{name}:{operation}": why for operation, why in api.skipped.items()})
+        return list(api.tools)
 
     async def call_tool(
         self,
@@ -100,6 +140,8 @@ class Providers:
 
     def _find(self, provider_id: str) -> Any:
         found = self._known.get(provider_id)
+        if provider_id in self._waiting:
+            raise ConfigError(f"the openapi document of provider {provider_id!r} is not fetched yet: connect first")
         if found is None:
             near = closest(provider_id, self._known)
             raise ConfigError(f"provider {provider_id!r} not found" + (f"; did you mean {near}?" if near else ""))

@@ -7,6 +7,7 @@ one name. To connect tools of another kind, see `route.py`.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -145,9 +146,24 @@ class Toolbox(Index):
         self.touch()
 
     async def connect(self, name: str | None = None) -> None:
-        """Connect every MCP server at once (or one) and register its tools; see `failures`."""
-        if self.mcp is not None:
+        """Connect every MCP server at once (or the one named) and register its tools; fetch the OpenAPI
+        documents that are elsewhere. One that fails stops no other: see `failures`. With a name, a
+        server that cannot be reached raises ConnectionError, TimeoutError or ConfigError."""
+        if name is not None:
+            if self.mcp is None:
+                raise NotFound("MCP server", name)
             await self.mcp.connect(name)
+            return
+        servers = self.mcp.connect() if self.mcp is not None else asyncio.sleep(0)
+        _, fetched = await asyncio.gather(servers, self.provider.fetch())
+        for provider, answer in fetched.items():
+            if isinstance(answer, str):
+                self.failures[provider] = answer
+                continue
+            self.failures.pop(provider, None)
+            for tool in answer:
+                self.register(tool)
+        self.failures.update(self.provider.skipped)
 
     async def close(self) -> None:
         """End every connection. The tools stay registered."""
