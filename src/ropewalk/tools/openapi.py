@@ -241,7 +241,7 @@ def _json_schema(components: Components, answer: Any) -> Json:
 
 def _name(given: Any, method: str, path: str, taken: Mapping[str, Any]) -> str:
     wanted = given.get("operationId")
-    text = wanted if isinstance(wanted, str) and wanted else f"{method}_{path}"
+    text = wanted if isinstance(wanted, str) and wanted else f"{method}_{path.strip('/')}"
     base = _NOT_NAME.sub("_", text).strip("_")[:120] or method
     label, count = base, 2
     while label in taken:

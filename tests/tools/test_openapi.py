@@ -1,0 +1,260 @@
+"""OpenAPI documents as tools, called against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.errors import ConfigError, ExecutionFailed, ValidationFailed
+from ropewalk.tools.runner import Runner
+from ropewalk.tools.toolbox import Toolbox
+
+DOCUMENT: dict[str, Any] = {
+    "openapi": "3.0.3",
+    "info": {"title": "Pets", "version": "1"},
+    "paths": {
+        "/pets/{petId}": {
+            "parameters": [{"$ref": "#/components/parameters/PetId"}],
+            "get": {
+                "operationId": "getPet",
+                "summary": "One pet.",
+                "tags": ["Pet Shop"],
+                "parameters": [
+                    {"name": "tags", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}},
+                    {
+                        "name": "ids",
+                        "in": "query",
+                        "explode": False,
+                        "schema": {"type": "array", "items": {"type": "integer"}},
+                    },
+                    {"name": "filter", "in": "query", "style": "deepObject", "schema": {"type": "object"}},
+                    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                    {"name": "session", "in": "cookie", "schema": {"type": "string"}},
+                    {"name": "petId", "in": "query", "schema": {"type": "boolean"}},
+                ],
+                "responses": {
+                    "200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}
+                },
+            },
+            "put": {
+                "operationId": "putPet",
+                "requestBody": {"$ref": "#/components/requestBodies/Pet"},
+                "responses": {"204": {"description": "done"}},
+            },
+        },
+        "/login": {
+            "post": {
+                "requestBody": {
+                    "content": {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}},
+                },
+                "responses": {"200": {"content": {"text/plain": {}}}},
+            }
+        },
+        "/photo": {
+            "post": {"operationId": "photo", "requestBody": {"content": {"multipart/form-data": {}}}, "responses": {}}
+        },
+    },
+    "components": {
+        "parameters": {
+            "PetId": {"name": "petId", "in": "path", "description": "Which pet", "schema": {"type": "string"}}
+        },
+        "requestBodies": {
+            "Pet": {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}
+        },
+        "schemas": {
+            "Pet": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "age": {"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+                    "owner": {"$ref": "#/components/schemas/Owner"},
+                    "colour": {"type": "string", "enum": ["red"], "nullable": True},
+                },
+            },
+            "Owner": {
+                "type": "object",
+                "nullable": True,
+                "properties": {"pets": {"type": "array", "items": {"$ref": "#/components/schemas/Pet"}}},
+            },
+        },
+    },
+}
+
+
+def box_for(lab: Any, document: Any = None) -> Toolbox:
+    return Toolbox(providers={"pets": {"openapi": document or DOCUMENT, "url": lab.url, "headers": {"X-Key": "k"}}})
+
+
+def called(lab: Any, tool_id: str, args: dict[str, Any], **more: Any) -> Any:
+    async def case() -> Any:
+        async with box_for(lab) as box:
+            return (await Runner(box).run(tool_id, args, **more)).structured
+
+    return asyncio.run(case())
+
+
+def test_every_operation_is_a_tool_and_what_cannot_be_is_reported(lab: Any) -> None:
+    box = box_for(lab)
+    assert box.ids() == ["pets:getPet", "pets:post_login", "pets:putPet"]
+    assert "multipart" in box.failures["pets:photo"]
+    get = box.get("pets:getPet")
+    assert get is not None
+    assert (get.description, get.tags, get.has_side_effects) == ("One pet.", ("pet-shop",), False)
+    assert get.input_schema["properties"]["petId"] == {"description": "Which pet", "type": "string"}
+    assert set(get.input_schema["properties"]) == {
+        "petId",
+        "tags",
+        "ids",
+        "filter",
+        "X-Trace",
+        "session",
+        "query_petId",
+    }
+    assert get.input_schema["required"] == ["petId"]
+    assert get.output_schema is not None
+    assert set(get.output_schema["$defs"]) == {"Pet", "Owner"}
+
+
+def test_parameters_go_where_the_document_says(lab: Any) -> None:
+    lab.on("/pets/a%2Fb%20c", {"name": "Rex", "age": 3, "owner": None})
+    args = {
+        "petId": "a/b c",
+        "tags": ["x", "y z"],
+        "ids": [1, 2],
+        "filter": {"a": 1, "b": True},
+        "X-Trace": "t1",
+        "session": "s;1",
+        "query_petId": False,
+    }
+    assert called(lab, "pets:getPet", args, key="k9") == {"name": "Rex", "age": 3, "owner": None}
+    (asked,) = lab.asked
+    assert asked.method == "GET"
+    assert asked.query == [
+        ("tags", "x"),
+        ("tags", "y z"),
+        ("ids", "1,2"),
+        ("filter[a]", "1"),
+        ("filter[b]", "true"),
+        ("petId", "false"),
+    ]
+    assert asked.headers["x-trace"] == "t1"
+    assert asked.headers["cookie"] == "session=s%3B1"
+    assert asked.headers["x-key"] == "k"
+    assert asked.headers["idempotency-key"] == "k9"
+    assert asked.body == b""
+
+
+def test_json_body_is_sent_and_an_empty_answer_is_null(lab: Any) -> None:
+    lab.on("/pets/7", b"", status=204)
+    assert called(lab, "pets:putPet", {"petId": "7", "body": {"name": "Rex"}}) is None
+    assert (lab.asked[0].method, lab.asked[0].json) == ("PUT", {"name": "Rex"})
+
+
+def test_form_body_is_sent_as_a_form(lab: Any) -> None:
+    lab.on("/login", b"welcome", kind="text/plain")
+    assert called(lab, "pets:post_login", {"body": {"user": "a b", "roles": ["x", "y"]}}) == "welcome"
+    assert lab.asked[0].body == b"user=a+b&roles=x&roles=y"
+
+
+@pytest.mark.parametrize(
+    ("args", "path"),
+    [
+        ({"petId": "7"}, "args"),
+        ({"petId": "7", "body": {}}, "args.body"),
+        ({"petId": "7", "body": {"name": "x", "age": 0}}, "args.body.age"),
+        ({"petId": "7", "body": {"name": "x", "owner": {"pets": [{}]}}}, "args.body.owner.pets[0]"),
+        ({"petId": "7", "body": {"name": "x"}, "nme": 1}, "args.nme"),
+    ],
+)
+def test_arguments_are_checked_against_the_document(lab: Any, args: Any, path: str) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        called(lab, "pets:putPet", args)
+    assert path in [problem.path for problem in caught.value.problems]
+    assert lab.asked == []
+
+
+def test_nullable_of_3_0_means_null_is_fine(lab: Any) -> None:
+    lab.on("/pets/7", b"", status=204)
+    called(lab, "pets:putPet", {"petId": "7", "body": {"name": "x", "owner": None, "colour": None}})
+    assert len(lab.asked) == 1
+
+
+@pytest.mark.parametrize("value", ["", ".", ".."])
+def test_path_parameter_cannot_climb(lab: Any, value: str) -> None:
+    with pytest.raises(ExecutionFailed, match="path parameter"):
+        called(lab, "pets:getPet", {"petId": value})
+    assert lab.asked == []
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_document_may_be_a_file(lab: Any, tmp_path: Path, form: str) -> None:
+    import yaml
+
+    file = tmp_path / f"pets.{form}"
+    file.write_text(json.dumps(DOCUMENT) if form == "json" else yaml.safe_dump(DOCUMENT))
+    assert box_for(lab, str(file)).ids() == box_for(lab).ids()
+
+
+def test_document_may_be_elsewhere_and_is_fetched_when_connecting(lab: Any) -> None:
+    lab.on("/openapi.json", DOCUMENT)
+    lab.on("/pets/7", {"name": "Rex"})
+
+    async def case() -> None:
+        box = box_for(lab, f"{lab.url}/openapi.json")
+        assert box.ids() == []
+        async with box:
+            assert "pets:getPet" in box.ids()
+            assert (await Runner(box).run("pets:getPet", {"petId": "7"})).structured == {"name": "Rex"}
+
+    asyncio.run(case())
+
+
+def test_document_that_cannot_be_fetched_is_a_failure_that_stops_nothing(lab: Any) -> None:
+    async def case() -> None:
+        async with box_for(lab, f"{lab.url}/absent.json") as box:
+            assert "404" in box.failures["pets"]
+            lab.on("/absent.json", DOCUMENT)
+            await box.connect()
+            assert "pets" not in box.failures
+            assert "pets:getPet" in box.ids()
+
+    asyncio.run(case())
+
+
+def changed(path: list[Any], value: Any) -> dict[str, Any]:
+    document = copy.deepcopy(DOCUMENT)
+    node: Any = document
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"swagger": "2.0"}, "only OpenAPI 3.x"),
+        (changed(["paths", "/login"], {"$ref": "other.json#/x"}), "leaves the document"),
+        (changed(["paths", "/login"], {"$ref": "http://127.0.0.1:1/x"}), "leaves the document"),
+        (changed(["paths", "/login"], {"$ref": "#/paths/absent"}), "names nothing"),
+        (changed(["components", "parameters", "PetId"], {"$ref": "#/components/parameters/PetId"}), "in circles"),
+        ("/no/such/file.yaml", "no file"),
+        ([1], "not an object"),
+    ],
+)
+def test_document_that_cannot_be_read_is_refused(lab: Any, document: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        box_for(lab, document)
+
+
+def test_server_comes_from_the_document_unless_given() -> None:
+    with pytest.raises(ConfigError, match="no absolute server"):
+        Toolbox(providers={"pets": {"openapi": DOCUMENT}})
+    named = {**DOCUMENT, "servers": [{"url": "https://{host}/v1", "variables": {"host": {"default": "example.org"}}}]}
+    assert Toolbox(providers={"pets": {"openapi": named}}).ids()
