@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .chains import Chains, ChainService
-from .check import Checked, ToolCard, check
+from .check import Checked, check
 from .dialects import Compiled, notation_of
 from .dialects.records import Record
 from .engine.engine import Engine, Job
-from .errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem, RopewalkError, ToolError
+from .errors import InvalidFlow, NotFound, Problem, RopewalkError
 from .events import Event
-from .ir import Flow, Graph, node_parts
+from .fitting import Cards, check_input, tools_of
+from .ir import Flow
 from .journal import Definition, Store, open_store
-from .ops import Call
 from .runs import Runs
-from .schema import compile_schema
 from .tools.executor import ExecutorCaller
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
@@ -343,48 +342,6 @@ class App:
                 del self._executors[next(iter(self._executors))]
             known = self._executors[executor] = ExecutorCaller(executor)
         return known
-
-
-class Cards:
-    """The toolbox as the check sees it: schemas by tool id."""
-
-    def __init__(self, toolbox: Toolbox) -> None:
-        self.toolbox = toolbox
-
-    def __call__(self, tool_id: str) -> ToolCard | None:
-        try:
-            found = self.toolbox.get(tool_id)
-        except ToolError:
-            return None
-        return None if found is None else ToolCard(found.input_schema, found.output_schema)
-
-    def names(self) -> list[str]:
-        return [tool.id for tool in self.toolbox.list()]
-
-
-def tools_of(body: Graph) -> set[str]:
-    """The ids of all tools that a region calls."""
-    found: set[str] = set()
-    for node in body.nodes:
-        if isinstance(node.op, Call):
-            found.add(node.op.tool)
-            continue
-        for _, part in node_parts(node):
-            if isinstance(part, Graph):
-                found |= tools_of(part)
-    return found
-
-
-def check_input(flow: Flow, input: Json) -> None:
-    """Raise InvalidInput, with every problem, when `input` is no JSON or does not fit the schema."""
-    try:
-        check_json(input, "input")
-    except InvalidValue as exc:
-        raise InvalidInput([Problem(path=exc.place, message=exc.message)]) from exc
-    if flow.input_schema is not None:
-        problems = compile_schema(flow.input_schema).problems(input, "input")
-        if problems:
-            raise InvalidInput(problems)
 
 
 def outcome(result: dict[str, Json]) -> Outcome:

@@ -41,7 +41,12 @@ class Plan:
             tool = node.get("tool")
             if tool and tool not in seen:
                 seen.add(tool)
-                lines.append(f"  {tool}({', '.join(node['takes'])}) -> {node['gives']}" if node["known"] else f"  {tool}: not known")
+                called = f"({', '.join(node['takes'])}) -> {node['gives']}" if node["known"] else ": not known"
+                lines.append(
+                    f"  {tool}({', '.join(node['takes'])}) -> {node['gives']}"
+                    if node["known"]
+                    else f"  {tool}: not known"
+                )
         if len(lines) == 3:
             lines.append("  none")
         return "\n".join(lines) + "\n"

@@ -23,7 +23,9 @@ def open_project(kind: type[App], directory: Path | str | None, store: str | Non
         toolbox.add_provider(name, _given(provider))
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason
-    return kind(store or config.store or str(_default_store(config)), toolbox=toolbox, timeout=config.limits.tool_timeout)
+    return kind(
+        store or config.store or str(_default_store(config)), toolbox=toolbox, timeout=config.limits.tool_timeout
+    )
 
 
 def _default_store(config: Config) -> Path:

@@ -29,6 +29,10 @@ def iso(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
+Listed = list[RunRow]
+History = list[Entry]
+
+
 class Runs:
     """`app.runs`: every run in the store, whoever executes it."""
 
@@ -44,7 +48,7 @@ class Runs:
         text: str | None = None,
         since: float | None = None,
         limit: int = 50,
-    ) -> list[RunRow]:
+    ) -> Listed:
         """The newest runs first, without their large values."""
         return self.store.list_runs(
             status=status, kind=kind, definition_id=definition_id, text=text, since=since, limit=limit
@@ -53,7 +57,7 @@ class Runs:
     def row(self, run_id: str) -> RunRow | None:
         return self.store.get_run(run_id)
 
-    def history(self, run_id: str) -> list[Entry]:
+    def history(self, run_id: str) -> History:
         """Everything recorded so far, in order."""
         live = self.engine.live.get(run_id)
         if live is not None and not self.store.durable:

@@ -71,7 +71,7 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
     async def run(frame: Frame) -> Yield:
         slot = FIRST
         try:
-            for get, go, _, slot in table:  # noqa: B007 - the handler below names the node
+            for get, go, _, slot in table:
                 value = get(frame)
                 frame[slot] = value if go is None else await go(value)
         except BaseException as exc:
@@ -84,9 +84,7 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
     return run
 
 
-def graph(
-    cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: int | None, finish: Finish
-) -> Run:
+def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: int | None, finish: Finish) -> Run:
     """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
     record is a flat list too: the frame, None, then node, start, end in the order they ended."""
     then: list[list[int]] = [[] for _ in cells]

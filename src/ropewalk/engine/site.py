@@ -163,7 +163,7 @@ def _plain(direct: Any) -> Callable[[Any], Awaitable[Json]]:
     async def run(args: Any) -> Json:
         try:
             value = await start(args)
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
             error = failed(exc)
             raise error from error.__cause__
         return value if good(value) else settle(value)

@@ -1,0 +1,92 @@
+"""The Runner with its chains: single calls come from `tools/`, sequences run on the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .dialects.runchain import flow_of
+from .engine.bare import run_program
+from .engine.program import compile_flow
+from .errors import NodeFailed, ToolError
+from .tools.result import ChainResult, ChainStep, ProgressEvent, RunResult, StepResult
+from .tools.runner import Runner as CallRunner
+from .values import Json
+
+OnProgress = Callable[[ProgressEvent], Any]
+
+
+class Runner(CallRunner):
+    """Runs tools: one call, a stream, or a chain of steps with data passed along."""
+
+    async def run_chain(self, steps: Sequence[ChainStep]) -> ChainResult:
+        """Run steps in order and stop at the first error, which is raised with `.steps`: every
+        StepResult so far, the failed one included. A cancellation carries them too."""
+        return await self._chain(list(steps), None)
+
+    async def run_chain_with_progress(self, steps: Sequence[ChainStep], on_progress: OnProgress) -> ChainResult:
+        """The same, telling (0, N, "started") and then (i, N, "step_completed" or "step_error")."""
+        return await self._chain(list(steps), on_progress)
+
+    async def _chain(self, steps: list[ChainStep], on_progress: OnProgress | None) -> ChainResult:
+        if not steps:
+            return ChainResult()
+        calls = _Calls(self, len(steps), on_progress)
+        calls.tell(0, "started")
+        try:
+            ending = await run_program(compile_flow(flow_of(steps), calls))
+        except asyncio.CancelledError as exc:
+            exc.steps = calls.done  # type: ignore[attr-defined]
+            raise
+        if ending.error is None:
+            return ChainResult(calls.done[-1].result, tuple(calls.done))
+        cause = ending.error.__cause__ if isinstance(ending.error, NodeFailed) else None
+        error = cause if isinstance(cause, ToolError) else ending.error
+        if isinstance(error, ToolError):
+            error.steps = list(calls.done)
+        raise error
+
+
+class _Calls:
+    """The engine's caller for one chain: every call through `Runner.run`, its RunResult kept."""
+
+    version = 0
+
+    def __init__(self, runner: CallRunner, total: int, on_progress: OnProgress | None) -> None:
+        self.runner, self.total, self.on_progress = runner, total, on_progress
+        self.done: list[StepResult] = []
+
+    def bind(self, tool_id: str, /) -> _Step:
+        return _Step(self, tool_id)
+
+    def tell(self, count: int, message: str) -> None:
+        if self.on_progress is None:
+            return
+        try:
+            self.on_progress(ProgressEvent(count, self.total, message))
+        except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the chain
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"a progress callback raised on {message!r}", "exception": exc}
+            )
+
+
+class _Step:
+    direct = None
+    timeout = None
+
+    def __init__(self, calls: _Calls, tool_id: str) -> None:
+        self.calls, self.tool_id = calls, tool_id
+
+    async def call(self, args: dict[str, Json], key: str | None = None) -> Json:
+        calls = self.calls
+        number = len(calls.done) + 1
+        try:
+            result: RunResult = await calls.runner.run(self.tool_id, args)
+        except ToolError as exc:
+            calls.done.append(StepResult(self.tool_id, exc.backend, None, exc))
+            calls.tell(number, "step_error")
+            raise
+        calls.done.append(StepResult(self.tool_id, result.backend, result))
+        calls.tell(number, "step_completed")
+        return result.structured
