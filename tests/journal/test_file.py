@@ -15,6 +15,7 @@ import pytest
 
 from ropewalk.errors import InvalidValue, StoreError
 from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.doctor import examine, salvage
 from ropewalk.journal.sqlite import SqliteStore
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -133,6 +134,61 @@ def test_damage_in_the_middle_of_the_log_is_found_and_nothing_overwritten(path: 
         with pytest.raises(StoreError, match=r"frame .* is damaged.*nothing was changed.*ropewalk doctor"):
             SqliteStore(path)
     assert contents(path.parent) == before
+
+
+def logged(folder: Path) -> tuple[bytes, bytes, list[tuple[int, int]]]:
+    """A database and its log as a killed process leaves them, and after how many bytes of the
+    log how many entries are committed."""
+
+    async def work() -> tuple[bytes, bytes, list[tuple[int, int]]]:
+        path = folder / "model.db"
+        store = SqliteStore(path, poll=60)
+        log = await store.open(new())
+        commits = []
+        for i in range(8):
+            await asyncio.gather(
+                *[log.append(Entry(f"n{i}.{j}", "call", data="x" * 2000)) for j in range(1 + i % 3 * 4)]
+            )
+            commits.append((size(path.with_name("model.db-wal")), len(store.history("r"))))
+        image = path.read_bytes(), path.with_name("model.db-wal").read_bytes()
+        store.close()
+        return *image, commits
+
+    return asyncio.run(work())
+
+
+def test_damage_is_found_in_every_frame_but_of_the_last_commit(tmp_path: Path) -> None:
+    database, log, commits = logged(tmp_path)
+    path = tmp_path / "store.db"
+    last = commits[-2][0]  # From here on it might have been torn just as well.
+    for offset in [at + inside for at in range(32, len(log), PAGE + 24) for inside in (2, 9, 20, 24 + 77)]:
+        for file in tmp_path.glob("store.db*"):
+            file.unlink()
+        path.write_bytes(database)
+        wal = path.with_name("store.db-wal")
+        wal.write_bytes(log)
+        change(wal, offset, bytes([log[offset] ^ 0x10]))
+        if offset < last:
+            with pytest.raises(StoreError, match="is damaged"):
+                SqliteStore(path)
+            assert path.read_bytes() == database
+        else:
+            store = SqliteStore(path)
+            assert len(store.history("r")) == commits[-2][1]
+            store.close()
+
+
+def test_log_that_ends_anywhere_is_no_damage(tmp_path: Path) -> None:
+    database, log, commits = logged(tmp_path)
+    path = tmp_path / "store.db"
+    for end in range(commits[0][0], len(log) + 1, 1371):
+        for file in tmp_path.glob("store.db*"):
+            file.unlink()
+        path.write_bytes(database)
+        path.with_name("store.db-wal").write_bytes(log[:end])
+        store = SqliteStore(path)
+        assert len(store.history("r")) == max(count for at, count in commits if at <= end)
+        store.close()
 
 
 def test_damaged_header_of_the_log_is_found(path: Path, child: Start) -> None:
@@ -335,3 +391,50 @@ def test_damaged_or_missing_blob_is_told(path: Path) -> None:
         store.close()
 
     run(test())
+
+
+# --- the doctor ---------------------------------------------------------------------------
+
+
+def test_doctor_finds_a_sound_store_sound(path: Path) -> None:
+    fill(path)
+    assert examine(path) == []
+    assert examine(path.with_name("no.db")) == [f"{path.with_name('no.db')}: there is no such file"]
+
+
+def test_doctor_tells_of_damage_and_saves_what_can_be_read(tmp_path: Path) -> None:
+    database, log, commits = logged(tmp_path)
+    path = tmp_path / "store.db"
+    path.write_bytes(database)
+    path.with_name("store.db-wal").write_bytes(log)
+    change(path.with_name("store.db-wal"), commits[3][0] + 24 + 50, b"\x99")
+    before = contents(tmp_path)
+    assert "frame" in examine(path)[0]
+    saved = tmp_path / "saved.db"
+    assert salvage(path, saved) == 1
+    assert before.items() <= contents(tmp_path).items()
+    store = SqliteStore(saved)
+    assert len(store.history("r")) == commits[3][1]
+    store.close()
+    with pytest.raises(StoreError, match="is there already"):
+        salvage(path, saved)
+
+
+def test_doctor_tells_of_a_damaged_page_and_of_a_damaged_blob(path: Path) -> None:
+    fill(path)
+    change(path, 5 * PAGE, b"\xa5" * PAGE)
+    assert examine(path)
+    other = path.with_name("blob.db")
+
+    async def test() -> None:
+        store = SqliteStore(other)
+        await store.open(new(input="x" * 100_000))
+        store.close()
+
+    run(test())
+    connection = apsw.Connection(str(other))
+    connection.execute("UPDATE blob SET data = zeroblob(length(data))")
+    connection.close()
+    assert "missing or damaged" in examine(other)[0]
+    with pytest.raises(StoreError):
+        salvage(path.with_name("no.db"), path.with_name("out.db"))

@@ -151,6 +151,7 @@ class SqliteLog:
         if lost:
             self._lost = True
             self._writer.watch.remove(self)
+            self.stop_soon()
         else:
             self._unsent.append(row)
 

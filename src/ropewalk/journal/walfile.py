@@ -50,16 +50,23 @@ def damage(wal: Path, valid: int) -> str | None:
 def _after(file: BinaryIO, valid: int, page: int, salts: bytes, sums: tuple[int, int], big: bool) -> str | None:
     """Search the frames SQLite dropped for one written after a commit among them."""
     previous: _Frame | None = None
-    number, strange = valid, 0
+    before = [sums]  # What a frame may continue: the checksums as stored, or as they should have been.
+    bad = strange = 0
+    number = valid
     while strange < _STRANGE and (frame := _read(file, number, page)) is not None:
+        computed = [_sums(frame.summed, start, big) for start in before]
+        follows = frame.sums in computed
+        number += 1
         if frame.salts != salts:  # Of the log's earlier use, most likely; or its header is hit too.
             strange += 1
-        elif _sums(frame.summed, previous.sums if previous else sums, big) == frame.sums:
-            if previous is None:
-                return None  # Sound: of a commit that failed, or of a log that has been copied back.
-            if previous.commits and previous.salts == salts:
-                return f"frame {valid + 1} is damaged, and commits that were acknowledged follow it"
-        previous, number = frame, number + 1
+            bad = bad or number
+        elif not follows:
+            bad = bad or number
+        elif not bad and frame.commits:
+            return None  # A sound commit: one that failed at the last moment, or has been copied back.
+        elif bad and previous and previous.commits:
+            return f"frame {bad} is damaged, and commits that were acknowledged follow it"
+        previous, before = frame, [frame.sums] if follows else [frame.sums, computed[0]]
     return None
 
 

@@ -103,7 +103,11 @@ class Writer:
             self.lock.release()
 
     def put(self, inbox: Inbox, items: list[Item]) -> None:
-        self._queue.put((inbox, items))
+        with self._starting:  # Not after `close` has looked for the last time.
+            if self.refusal:
+                inbox.settle_soon(items, [StoreError(f"{self.path}: {self.refusal}")] * len(items))
+                return
+            self._queue.put((inbox, items))
         if self._thread is None:
             self._start()
 
