@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.check import check
-from ropewalk.expr.ast import NULL, Each, Expr, Fn, Lit, Ref, Var
+from ropewalk.expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Ref, Var
 from ropewalk.ir import Graph, Meta, Node, OnError, Policy
 from ropewalk.ops import Block, Branch, Compute, Loop, Map
 
@@ -143,6 +143,20 @@ def test_unknown_roots_and_names_are_reported() -> None:
     assert problems(dag(result=Ref("inputs", ("x",)))) == ["result: unknown reference 'inputs'; did you mean input?"]
     each = Each("map", Ref("input"), ("row",), Fn("+", (Var("rwo", ("x",)), Var("row"))))
     assert problems(dag(result=each)) == ["result: unknown name 'rwo'; did you mean row?"]
+    assert problems(dag(result=Fn("lenght", (Ref("input"),), 5))) == [
+        "result: unknown function 'lenght'; did you mean length?"
+    ]
+    assert problems(
+        dag(result=Arr((Fn("length", ()), Fn("+", (NULL,)), Fn("&&", (TRUE,)), Fn("custom", (TRUE,)))))
+    ) == [
+        "result[0]: 'length' takes 1 argument, not 0",
+        "result[1]: '+' takes 2 arguments, not 1",
+        "result[2]: '&&' takes at least 2 arguments, not 1",
+        "result[3]: 'custom' takes 2 arguments, not 1",
+    ]
+    assert problems(dag(result=Each("maps", Ref("input"), ("x",), NULL))) == [
+        "result: unknown function 'maps'; did you mean map?"
+    ]
     assert problems(dag(result=Ref("secret"))) == ["result: the name of the secret is missing"]
 
 

@@ -239,6 +239,7 @@ def test_arguments_are_checked_against_the_tool() -> None:
     ]
     assert told(call("s", "search", args_=Lit({"q": 1}))) == ["s.args.q: must be a string; this is an integer"]
     assert told(search(q=Lit("x"), limit=Lit(3), tags=Lit(["a"]))) == []
+    assert told(search(q=Lit("x"), tags=Lit(["a", 2]))) == ["s.args.tags[1]: must be a string; this is an integer"]
 
 
 def test_an_argument_that_the_tool_does_not_list_is_a_warning() -> None:

@@ -14,7 +14,7 @@ from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref
 from ..schema import Schema, compile_schema
 from ..values import Json, closest
 from .report import At, listing
-from .schemas import NULL, OBJECT, Sub
+from .schemas import INTEGER, NULL, NUMBER, OBJECT, Sub
 from .types import Nothing, Type, element, kinds_of, say
 
 
@@ -26,6 +26,7 @@ class Tell(Protocol):
     ) -> None: ...
 
 
+_NUMBERS: Final = INTEGER | NUMBER
 _PLAIN_WORDS: Final = frozenset(("type", "title", "description", "default", "examples", "properties", "required",
                                  "items", "additionalProperties", "$schema", "$defs", "deprecated"))  # fmt: skip
 
@@ -40,9 +41,11 @@ class Fitting:
     def fit(self, expr: Expr, got: Type, wanted: Sub, at: At, noun: str, whose: str) -> None:
         """Report where `expr`, known to give `got`, cannot fit; `noun` is what a property is called
         here (`argument`), `whose` ends the sentence (` of tool 'search'`)."""
-        if isinstance(expr, Lit) and type(expr.value) is dict:
-            expr = Obj(tuple((key, Lit(value)) for key, value in expr.value.items()))
-            got = dict(expr.fields)
+        if got is None:
+            return
+        if type(expr) is Lit and type(expr.value) in (dict, list):
+            # Looked into like an expression, so that each part has its own place and its own message.
+            expr, got = _opened(expr.value)
         if not self._kind_fits(expr, got, wanted, at):
             return
         if isinstance(expr, Obj):
@@ -63,14 +66,12 @@ class Fitting:
                               suggestion=closest(name, missing.known), column=_column(expr))  # fmt: skip
 
     def _kind_fits(self, expr: Expr, got: Type, wanted: Sub, at: At) -> bool:
-        if got is None:
-            return True
         allowed, here = wanted.kinds(), kinds_of(got)
         # A value that may be null for once is not certainly wrong, and not certainly right: look at the rest.
         certain = here & ~NULL or here
         if here == NULL and not isinstance(expr, Lit):
             return True
-        if certain & allowed or (certain & 12 and allowed & 12 and not isinstance(expr, Lit)):
+        if certain & allowed or (certain & _NUMBERS and allowed & _NUMBERS and not isinstance(expr, Lit)):
             return True
         self.tell(f"must be {say(allowed)}; this is {say(here)}", at, column=_column(expr))
         return False
@@ -117,6 +118,14 @@ def _compiled(wanted: Sub) -> Callable[[Json], list[Any]] | None:
     except UnsupportedSchema:
         return None  # who registers the tool is told; here it only means not knowing
     return schema.problems
+
+
+def _opened(value: dict[str, Json] | list[Json]) -> tuple[Expr, Type]:
+    if isinstance(value, list):
+        items = tuple(map(Lit, value))
+        return Arr(items), list(items)
+    fields = {key: Lit(inner) for key, inner in value.items()}
+    return Obj(tuple(fields.items())), fields
 
 
 def _column(expr: Expr) -> int | None:

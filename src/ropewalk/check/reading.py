@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..expr import functions as _filled  # noqa: F401  (importing it fills the table)
 from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
+from ..expr.runners import RUNNERS
 from ..expr.table import FUNCTIONS
 from ..ir import Flow, Node
 from ..values import closest
@@ -27,8 +27,14 @@ _OPERATORS: Final = {
     **dict.fromkeys(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "in"), BOOLEAN),
     **dict.fromkeys(("-", "*", "/", "%", "neg"), _ANY_NUMBER),
     "+": _ANY_NUMBER | STRING | ARRAY,
-    "${}": STRING,
 }  # fmt: skip
+_COUNTS: Final[dict[str, tuple[int, int | None]]] = {
+    **dict.fromkeys(_OPERATORS, (2, 2)),
+    **dict.fromkeys(("&&", "||"), (2, None)),
+    **dict.fromkeys(("!", "neg"), (1, 1)),
+    "?:": (3, 3),
+    "[]": (2, 2),
+}
 _ARITHMETIC: Final = frozenset(("-", "*", "/", "%", "neg"))
 _ASKS: Final = frozenset(("has", "exists", "coalesce"))
 """Functions for values that may be missing: what they ask for is no mistake, here or later in the node."""
@@ -229,22 +235,33 @@ class Reading:
         if name in _ASKS:
             self.asked += tuple((arg.root, arg.path) for arg in expr.args if isinstance(arg, Ref))
         got = [self.look(arg, at) for arg in expr.args]
+        known = FUNCTIONS.get(name)
+        least, most = (known.least, known.most) if known is not None else _COUNTS.get(name, (-1, None))
+        if least < 0:
+            near = closest(name, FUNCTIONS)
+            self.tell(f"unknown function {name!r}", at, suggestion=near, column=expr.column)
+            return None
+        if len(got) < least or (most is not None and len(got) > most):
+            asked = f"at least {least}" if most is None else f"{least}" if least == most else f"{least} to {most}"
+            self.tell(
+                f"{name!r} takes {asked} argument{'s' if asked != '1' else ''}, not {len(got)}", at, column=expr.column
+            )
+            return None
         bits = _OPERATORS.get(name)
         if bits is not None:
             if name in _ARITHMETIC:
                 self._needs_numbers(expr, got, at)
             return bits
-        if name == "?:" and len(got) == 3:
+        if name == "?:":
             return either(*got[1:])
         if name == "coalesce":
             return either(*got)
-        if name == "[]" and len(got) == 2:
+        if name == "[]":
             key = got[1].value if type(got[1]) is Lit else None
             if type(key) is not str and type(key) is not int:
                 return None
             found = element(got[0], key)
             return None if type(found) is Nothing else found
-        known = FUNCTIONS.get(name)
         return _TYPES.get(known.returns) if known is not None and known.returns is not None else None
 
     def _needs_numbers(self, expr: Fn, got: list[Type], at: At) -> None:
@@ -257,6 +274,9 @@ class Reading:
 
     def _each(self, expr: Each, at: At) -> Type:
         source = self.look(expr.source, at)
+        if expr.kind not in RUNNERS:
+            near = closest(expr.kind, RUNNERS)
+            self.tell(f"unknown function {expr.kind!r}", at, suggestion=near, column=expr.column)
         for inner in expr.extra:
             self.look(inner, at)
         before = self.names

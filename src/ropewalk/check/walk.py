@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -29,12 +30,25 @@ from .types import Each, Type, either, items_of, kinds_of, say
 from .writers import Steps, Writers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolCard:
-    """What the check needs of a tool: its JSON Schemas; None for one that declares none."""
+    """What the check needs of a tool: its JSON Schemas; None for one that declares none.
+
+    What is found out about the schemas stays with the card: hand out the same card again.
+    """
 
     input_schema: Json = None
     output_schema: Json = None
+
+    @cached_property
+    def takes(self) -> Sub | None:
+        """The input schema, to look into."""
+        return Sub(self.input_schema, self.input_schema) if type(self.input_schema) is dict else None
+
+    @cached_property
+    def gives(self) -> Sub | None:
+        """The output schema, to look into."""
+        return Sub(self.output_schema, self.output_schema) if type(self.output_schema) is dict else None
 
 
 Tools: TypeAlias = Callable[[str], ToolCard | None]
@@ -55,7 +69,7 @@ class Walk:
         self.read = Reading(flow, layout, report)
         self.fitting = Fitting(self.read.tell)
         self.writers = Writers(report)
-        self.cards: dict[str, tuple[Sub | None, Type] | None] = {}
+        self.cards: dict[str, tuple[ToolCard | None, str]] = {}
         self._taken: dict[str, Sub | None] = {}
         self.steps: Steps = ()
         self.graph = flow.body
@@ -224,24 +238,15 @@ class Walk:
             if not op.tool:
                 self._say("tool", "the name of the tool is missing")
             return None
-        card = self.cards[op.tool] if op.tool in self.cards else self._card(op.tool)
+        if op.tool not in self.cards:
+            self.cards[op.tool] = (self.tools(op.tool), f" of tool {op.tool!r}")
+        card, whose = self.cards[op.tool]
         if card is None:
             self._unknown_tool(op.tool)
             return None
-        wanted, output = card
-        if wanted is not None:
-            self.fitting.fit(op.args, got, wanted, None, "argument", f" of tool {op.tool!r}")
-        return output
-
-    def _card(self, tool: str) -> tuple[Sub | None, Type] | None:
-        assert self.tools is not None
-        card = self.tools(tool)
-        made = None
-        if card is not None:
-            into, out = card.input_schema, card.output_schema
-            made = (Sub(into, into) if type(into) is dict else None, Sub(out, out) if type(out) is dict else None)
-        self.cards[tool] = made
-        return made
+        if card.takes is not None:
+            self.fitting.fit(op.args, got, card.takes, None, "argument", whose)
+        return card.gives
 
     def _unknown_tool(self, tool: str) -> None:
         names = getattr(self.tools, "names", None)

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from ..expr.ast import Lit, Obj
+from ..expr.ast import Expr, Lit, Obj
 from ..expr.show import brief
 from ..ir import Graph, Node, parts
 
@@ -38,7 +38,7 @@ class Facts:
 def facts_of(node: Node) -> Facts:
     """Everything to show of a node."""
     op = node.op
-    conditions = [f"when {brief(e, MOST_EXPRESSION)}" for e in (node.gate, node.when) if e is not None]
+    conditions = [f"when {said(e)}" for e in (node.gate, node.when) if e is not None]
     exprs: dict[str, str] = {}
     bodies: list[tuple[str, Graph]] = []
     for field, part in parts(op):
@@ -47,7 +47,7 @@ def facts_of(node: Node) -> Facts:
             beside = exprs.pop(f"{field[:-3]}[0]", None) if field.endswith("[1]") else None
             bodies.append((f"if {beside}" if beside is not None else field, part))
         elif part not in _EMPTY:
-            exprs[field] = brief(part, MOST_EXPRESSION)
+            exprs[field] = said(part)
     if len(bodies) == 1 and bodies[0][0] == "body":
         bodies = [("", bodies[0][1])]
     names, plain = _plain_fields(op)
@@ -58,10 +58,18 @@ def facts_of(node: Node) -> Facts:
     if policy.timeout is not None:
         details.append(f"timeout: {policy.timeout:g} s")
     if policy.on_error is not None:
-        details.append(f"on error: {brief(policy.on_error.value, MOST_EXPRESSION)}")
+        details.append(f"on error: {said(policy.on_error.value)}")
     if node.writes is not None:
-        details.append(f"writes: {brief(node.writes, MOST_EXPRESSION)}")
+        details.append(f"writes: {said(node.writes)}")
     return Facts(node.id, type(op).__name__, " ".join(names), tuple(conditions), tuple(details), tuple(bodies))
+
+
+def said(expr: Expr) -> str:
+    """An expression in short. A tree that no parser makes (`<` of nothing) can be drawn too."""
+    try:
+        return brief(expr, MOST_EXPRESSION)
+    except (ValueError, IndexError, TypeError, RecursionError):
+        return f"{type(expr).__name__}(…)"
 
 
 def _plain_fields(op: Any) -> tuple[list[str], list[str]]:

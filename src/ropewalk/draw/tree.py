@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..expr.ast import Lit
-from ..expr.show import brief
 from ..ir import Flow, Graph
-from .facts import MOST_EXPRESSION, View, view_of
+from .facts import View, said, view_of
 
 _DEEPEST = 64
 
@@ -23,7 +22,7 @@ def text(flow: Flow) -> str:
 def _region(graph: Graph, indent: str, lines: list[str], depth: int) -> None:
     view = view_of(graph)
     nothing = isinstance(graph.result, Lit) and graph.result.value is None
-    result = "" if nothing else brief(graph.result, MOST_EXPRESSION)
+    result = "" if nothing else said(graph.result)
     rows = len(view.nodes) + bool(result)
     if depth >= _DEEPEST and view.nodes:
         lines.append(f"{indent}└─ … nested deeper than {_DEEPEST}")
@@ -31,10 +30,10 @@ def _region(graph: Graph, indent: str, lines: list[str], depth: int) -> None:
     after = _after(graph, view)
     for i, node in enumerate(view.nodes):
         last = i == rows - 1
-        said = [node.title, *node.conditions, *node.details]
+        words = [node.title, *node.conditions, *node.details]
         if after.get(i):
-            said.append(f"after {', '.join(after[i])}")
-        lines.append(f"{indent}{'└─' if last else '├─'} {_visible(node.id)}  {_visible(' · '.join(said))}")
+            words.append(f"after {', '.join(after[i])}")
+        lines.append(f"{indent}{'└─' if last else '├─'} {_visible(node.id)}  {_visible(' · '.join(words))}")
         inner = indent + ("   " if last else "│  ")
         for j, (label, body) in enumerate(node.bodies):
             if not label:
