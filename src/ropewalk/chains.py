@@ -6,15 +6,22 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
-from .errors import InvalidFlow, NotFound, Problem
+from .dialects.fields import camel, kind
+from .dialects.records import (
+    ChainObject,
+    ChainSummary,
+    ExecutionDetails,
+    ExecutionResult,
+    ExecutionStatus,
+    copied,
+)
+from .errors import InvalidFlow, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
 from .runs import event_of, iso, step
 from .values import Json, closest
@@ -67,7 +74,10 @@ class ChainService:
         """A deep copy under a new id, some properties replaced."""
         source = self._stored(chain_id)
         config = {key: value for key, value in source.document.items() if key not in OWN}
-        return self.create_chain({**copy.deepcopy(config), **(overrides or {}), **more})
+        for key, value in {**(overrides or {}), **more}.items():
+            # Either spelling replaces what is there, which is always in the documented one.
+            config[camel(key) if camel(key) in config else key] = value
+        return self.create_chain(config)
 
     def export_chain(self, chain_id: str) -> str:
         """The chain as JSON text that `import_chain` reads back."""
@@ -110,6 +120,11 @@ class ChainService:
             executor=tool_executor,
             on_event=on_event,
         )
+        if not result:
+            result = self._without_result(str(given.get("executionId")))
+        if result.get("chainId") != chain_id:
+            message = f"an execution of the chain {result.get('chainId')!r} has this id"
+            raise JournalConflict(str(given.get("executionId")), "", message)
         return ExecutionResult(result)
 
     def get_execution_status(self, execution_id: str) -> ExecutionStatus | None:
@@ -137,6 +152,21 @@ class ChainService:
             }
         )
 
+    def _without_result(self, execution_id: str) -> dict[str, Json]:
+        """What is to be said of a run that was stopped while nobody ran it."""
+        row = self.store.get_run(execution_id)
+        error = {"nodeId": None, "tool": None, "message": f"run {execution_id} was stopped", "kind": "RunStopped"}
+        return {
+            "success": False,
+            "executionId": execution_id,
+            "chainId": row.definition_id,
+            "status": row.status,
+            "results": {},
+            "variables": {},
+            "errors": [{**error, "attempts": 1}],
+            "duration": round(row.spent * 1000, 3),
+        }
+
     def list_executions(self, chain_id: str | None = None, *, limit: int = 100) -> list[ExecutionStatus]:
         """Newest first; of one chain, or of all."""
         rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=limit)
@@ -159,16 +189,16 @@ class ChainService:
         }
 
     def _stored(self, chain_id: str) -> Definition:
-        found: Definition | None = self.store.get_definition("chain", chain_id)
+        found: Definition | None = self.store.get_definition("chain", str(chain_id))
         if found is None:
             ids = [definition.id for definition in self.store.list_definitions("chain")]
-            raise NotFound("chain", chain_id, suggestion=closest(chain_id, ids))
+            raise NotFound("chain", chain_id, suggestion=closest(str(chain_id), ids))
         return found
 
 
 def _chain(definition: Definition) -> ChainObject:
     metadata = {"created": iso(definition.created), "runCount": definition.run_count}
-    return ChainObject({**copy.deepcopy(definition.document), "metadata": metadata})
+    return ChainObject({**definition.document, "metadata": metadata})
 
 
 def _summary(definition: Definition) -> ChainSummary:
@@ -176,7 +206,7 @@ def _summary(definition: Definition) -> ChainSummary:
     return ChainSummary(
         {
             "id": definition.id,
-            "name": definition.name,
+            "name": document.get("name", ""),
             "description": document.get("description", ""),
             "mode": document.get("mode"),
             "nodeCount": len(document.get("nodes", [])),
@@ -192,12 +222,15 @@ CONTEXT = {"variables": "variables", "input": "input", "executionId": "execution
 def _context(context: Mapping[str, Any] | None) -> dict[str, Any]:
     given: dict[str, Any] = {}
     problems = []
+    if context is not None and not isinstance(context, Mapping):
+        message = f"is an object with variables, input and executionId, not {kind(context)}"
+        raise InvalidFlow([Problem(path="context", message=message)])
     for key, value in (context or {}).items():
         name = CONTEXT.get(key)
         if name is None:
             problems.append(Problem(path=f"context.{key}", message="unknown key", suggestion=closest(key, CONTEXT)))
         else:
-            given[name] = value
+            given[name] = copied(value)  # what the caller does to it later is no part of the run
     variables = given.get("variables")
     if variables is not None and not isinstance(variables, Mapping):
         problems.append(Problem(path="context.variables", message="must be an object"))

@@ -6,15 +6,15 @@ a Flow. Both report every problem at once, in the words of the document.
 
 from __future__ import annotations
 
-import copy
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Any, Final
+from typing import Final
 
-from ..errors import InvalidFlow, Problem
-from ..values import Json, check_json
+from ..errors import InvalidFlow, Problem, UnsupportedSchema
+from ..schema import compile_schema
+from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
 
@@ -62,7 +62,7 @@ CHAIN_FIELDS: Final[dict[str, Checker]] = {
     "variables": f.mapping,
     "concurrency": f.positive,
     "maxIterations": f.positive,
-    "until": f.text,
+    "until": f.condition,
     "inputSchema": f.anything,
     "kind": f.text,
     "metadata": f.mapping,
@@ -87,7 +87,7 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "description": f.text,
     "tool": f.name,
     "params": f.anything,
-    "condition": f.text,
+    "condition": f.condition,
     "dependsOn": f.names,
     "outputVar": f.name,
     "onSuccess": f.names,
@@ -101,8 +101,8 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "then": f.anything,
     "otherwise": f.anything,
     "items": f.anything,
-    "until": f.text,
-    "while": f.text,
+    "until": f.condition,
+    "while": f.condition,
     "maxIterations": f.positive,
     "concurrency": f.positive,
     "transform": f.mapping,
@@ -181,18 +181,29 @@ def read(config: Mapping[str, Json]) -> ChainDocument:
     report: Report = []
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"a chain is an object, not {f.kind(config)}")])
-    given = known_keys(config, CHAIN_FIELDS, "", report)
+    given = known_keys(f.own(config, "", report), CHAIN_FIELDS, "", report)
     # A chain that was exported carries its metadata along; it belongs to the stored one.
     given = {key: value for key, value in given.items() if value is not None and key not in ("kind", "metadata")}
     for key, value in given.items():
         given[key] = CHAIN_FIELDS[key](value, key, report)
     found = {"id": given.get("id") or str(uuid.uuid4()), **DEFAULTS, "variables": {}, **given}
-    found["variables"] = dict(found["variables"])
-    _json(found["variables"], "variables", report)
+    if "inputSchema" in found and not _is_schema(found["inputSchema"], "inputSchema", report):
+        del found["inputSchema"]
     nodes = _nodes(found.pop("nodes", None), "nodes", report, 1)
     if not nodes and not any(p.path == "nodes" for p in report):
         say(report, "nodes", "must be a non-empty list of nodes")
     return ChainDocument(found, nodes, report)
+
+
+def _is_schema(value: Json, path: str, report: Report) -> bool:
+    try:
+        compile_schema(value)
+    except UnsupportedSchema as exc:
+        place, found, message = str(exc).partition(": ")
+        inside = found and place.startswith("schema")
+        say(report, path + place.removeprefix("schema") if inside else path, message if inside else str(exc))
+        return False
+    return True
 
 
 def _nodes(value: Json, path: str, report: Report, depth: int) -> list[ChainNode]:
@@ -222,7 +233,7 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
         if key in given:
             bodies[key] = _nodes(given.pop(key), join(path, key), report, depth + 1)
     node = ChainNode(path, given, bodies)
-    if "type" in given:
+    if node.type:
         _fits(node, report)
     return node
 
@@ -244,19 +255,8 @@ def _fits(node: ChainNode, report: Report) -> None:
             say(report, join(node.path, "items"), "a loop has either items or until/while, not both")
         if "concurrency" in node.fields and "items" not in node.fields:
             say(report, join(node.path, "concurrency"), "only a loop over items can run rounds at once")
+    params = node.get("params")
+    if not isinstance(params, dict) and not (params is None or (isinstance(params, str) and "$" in params)):
+        say(report, join(node.path, "params"), f"must be an object or a reference to one, not {f.kind(params)}")
     if node.type == "wait" and ("event" in node.fields) == ("approval" in node.fields):
         say(report, node.path, "a wait node needs either event or approval")
-
-
-def _json(value: Json, path: str, report: Report) -> None:
-    from ..errors import InvalidValue
-
-    try:
-        check_json(value, path)
-    except InvalidValue as exc:
-        say(report, exc.place, exc.message)
-
-
-def document_of(config: Mapping[str, Any]) -> dict[str, Json]:
-    """A deep copy of what the user gave, so that later changes to it change nothing here."""
-    return copy.deepcopy(dict(config))

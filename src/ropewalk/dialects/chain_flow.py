@@ -8,7 +8,7 @@ from typing import Final
 
 from ..errors import ExpressionError, Problem
 from ..expr import lift, parse, transform_expr
-from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref, rebind
+from ..expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, rebind
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 from ..values import Json, closest
@@ -34,6 +34,8 @@ LABELS: Final = {
     "tool": "tool",
     "body": "nodes",
 }
+INPUT_LABELS: Final = {**LABELS, "value": "input"}
+TRANSFORM_LABELS: Final = {**LABELS, "value": "transform"}
 ROUNDS: Final = "rounds"  # the hidden node that a chain in loop mode is wrapped in
 
 
@@ -47,6 +49,13 @@ class Within:
     round: str | None = None
     apart: frozenset[str] = frozenset()  # ids of siblings that run at the same time
     fallback: bool = False
+
+
+def _labels(node: ChainNode) -> Mapping[str, str]:
+    """The document's names for the parts of a node; what a transform reads is its input, when it has one."""
+    if node.type != "transform":
+        return LABELS
+    return INPUT_LABELS if "$" in str(node.get("input", "")) else TRANSFORM_LABELS
 
 
 class ChainCompiler:
@@ -76,11 +85,11 @@ class ChainCompiler:
         body = Graph(nodes=nodes, result=result, ordered=ordered, limit=limit)
         until = self.fields.get("until")
         if looping:
-            test = self.expression(until, "until", within) if until else None
+            test = self.expression(until, "until", within) if until is not None else None
             rounds = Loop(body=body, limit=int(self.fields["maxIterations"]), until=test, collect=False)
             hidden = Node(id=self._free(ROUNDS), op=rounds, meta=Meta(hidden=True, labels=LABELS))
             body = Graph(nodes=(hidden,), result=Ref("out", (hidden.id,)), ordered=True)
-        elif until:
+        elif until is not None and mode:
             say(self.problems, "until", f"only a chain in loop mode has until, this one is {mode}")
         timeout = self.fields["timeout"]
         return Flow(
@@ -117,17 +126,17 @@ class ChainCompiler:
         condition = node.get("condition") if node.type != "condition" else None
         description = str(node.get("description") or node.get("name") or "")
         after = node.get("dependsOn") or ()
-        if after and within.mode != "dag":
+        if after and within.mode not in ("dag", ""):
             say(self.problems, join(node.path, "dependsOn"), "only nodes of a chain in dag mode have dependsOn")
             after = ()
         return Node(
             id=node.id,
             op=self.op(node, within),
             after=frozenset(after),
-            when=self.expression(condition, join(node.path, "condition"), within) if condition else None,
+            when=self.expression(condition, join(node.path, "condition"), within) if condition is not None else None,
             writes=Obj(((out, Ref("out", (node.id,))),)) if out else None,
             policy=self.policy(node, within),
-            meta=Meta(source=node.path, labels=LABELS, description=description),
+            meta=Meta(source=node.path, labels=_labels(node), description=description),
         )
 
     def op(self, node: ChainNode, within: Within) -> Op:
@@ -152,9 +161,7 @@ class ChainCompiler:
 
     def _condition(self, node: ChainNode, within: Within) -> Op:
         text = node.get("condition")
-        if not text:
-            say(self.problems, join(node.path, "condition"), "required for a condition node")
-        test = self.expression(text, join(node.path, "condition"), within) if text else NULL
+        test = self.expression(text, join(node.path, "condition"), within) if text is not None else NULL
         then, otherwise = (self._branch(node, key, within) for key in ("then", "otherwise"))
         return Branch(
             arms=((test, then or Graph(nodes=(), result=Lit(True))),),
@@ -182,11 +189,13 @@ class ChainCompiler:
         limit = node.get("maxIterations")
         over = self.value(items, join(node.path, "items"), within) if items is not None else None
         if apart and over is not None:
+            if limit is not None:
+                over = Each("filter", over, ("$item", "$index"), Fn("<", (Var("$index"), Lit(limit))))
             return Map(items=over, body=body, limit=width)
         # The conditions of a loop see its body's nodes, as `until` of a whole chain does.
         ends = replace(inside, siblings={n.id: i for i, n in enumerate(node.bodies.get("nodes", []))})
         again, until = (
-            self.expression(node.get(key), join(node.path, key), ends) if node.get(key) else None
+            self.expression(node.get(key), join(node.path, key), ends) if node.get(key) is not None else None
             for key in ("while", "until")
         )
         if over is None and limit is None:
@@ -218,7 +227,11 @@ class ChainCompiler:
     def _delay(self, node: ChainNode, within: Within) -> Expr:
         delay, path = node.get("delay", 0), join(node.path, "delay")
         if isinstance(delay, str):
-            return Fn("/", (self.value(delay, path, within), Lit(1000)))
+            given = self.value(delay, path, within)
+            if isinstance(given, Lit):
+                say(self.problems, path, f"must be milliseconds or a reference to them, not the text {delay!r}")
+                return Lit(0)
+            return Fn("/", (given, Lit(1000)))
         if isinstance(delay, bool) or not isinstance(delay, (int, float)) or not 0 <= delay < float("inf"):
             say(self.problems, path, f"must be milliseconds of 0 or more, not {delay!r}")
             return Lit(0)
@@ -227,6 +240,9 @@ class ChainCompiler:
     def policy(self, node: ChainNode, within: Within) -> Policy:
         get = node.fields.get
         strategy = get("errorStrategy") or self.fields["errorStrategy"]
+        if strategy == "retry" and node.bodies and not get("errorStrategy"):
+            # The nodes inside are tried again themselves; trying the block again too would multiply the tries.
+            strategy = "stop"
         timeout = get("timeout")
         if strategy == "stop" and timeout is None and not node.get("onError"):
             return NO_POLICY
@@ -251,6 +267,8 @@ class ChainCompiler:
     def _routed(self, body: list[ChainNode], nodes: tuple[Node, ...], within: Within) -> tuple[Node, ...]:
         from .chain_routes import dag_gates, line_gates
 
+        if not within.mode:
+            return nodes  # an unknown one, which has been reported
         if within.mode == "dag":
             return dag_gates(body, nodes, self.fields["errorStrategy"], self.problems)
         if within.mode in ("parallel", "loop") and within.siblings is self.top:
@@ -272,6 +290,8 @@ class ChainCompiler:
 
     def expression(self, text: Json, path: str, within: Within) -> Expr:
         """An expression's text."""
+        if isinstance(text, bool):
+            return Lit(text)
         try:
             return self._bound(parse(str(text)), path, within)
         except ExpressionError as exc:
@@ -281,6 +301,10 @@ class ChainCompiler:
     def _bound(self, expr: Expr, path: str, within: Within) -> Expr:
         if isinstance(expr, Lit):
             return expr
+        if isinstance(expr, Obj):
+            return Obj(tuple((key, self._bound(inner, f"{path}.{key}", within)) for key, inner in expr.fields))
+        if isinstance(expr, Arr):
+            return Arr(tuple(self._bound(inner, f"{path}[{i}]", within) for i, inner in enumerate(expr.items)))
         return rebind(expr, lambda ref: self._bind(ref, path, within))
 
     def _bind(self, ref: Ref, path: str, within: Within) -> Expr:
@@ -308,6 +332,8 @@ class ChainCompiler:
         if not ref.path:
             return self._wrong(ref, path, f"${ref.root} needs the id of a node, such as ${ref.root}.NAME")
         head, rest = ref.path[0], ref.path[1:]
+        if isinstance(head, int) and ref.root == "output":
+            head = str(head)  # an id that looks like a number; positions are $steps[0]
         if isinstance(head, int):
             if not 0 <= head < len(self.chain.nodes):
                 return self._wrong(ref, path, f"there is no step {head}; the chain has {len(self.chain.nodes)}")

@@ -19,7 +19,10 @@ def line_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -
     gates: dict[int, list[Expr]] = {}
     for i, node in enumerate(body):
         for key, outcome in (("onSuccess", OK), ("onError", FAILED)):
-            for target in _targets(node, key, position, report):
+            targets = _targets(node, key, position, report)
+            if len(targets) > 1:
+                say(report, join(node.path, key), "names one node to go to next; only in dag mode can it name several")
+            for target in targets:
                 if position[target] <= i:
                     say(report, join(node.path, key), f"must name a later node; {target!r} stands before")
                 for between in range(i + 1, position[target]):

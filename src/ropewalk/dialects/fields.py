@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import Problem
-from ..values import Json, closest
+from ..values import Json, closest, is_json
 
 Report = list[Problem]
 
@@ -37,7 +37,7 @@ def known_keys(doc: Mapping[str, Json], known: Mapping[str, Any], path: str, rep
         name = key if key in known else camel(key) if isinstance(key, str) else key
         if name not in known:
             where = f"{path}.{key}" if path else str(key)
-            say(report, where, "unknown key", closest(str(name), known))
+            say(report, where, "unknown key", _meant(str(name), known))
         elif name in found:
             say(report, f"{path}.{key}" if path else str(key), f"given twice, also as {name}")
         else:
@@ -45,8 +45,52 @@ def known_keys(doc: Mapping[str, Json], known: Mapping[str, Any], path: str, rep
     return found
 
 
+def _meant(key: str, known: Mapping[str, Any]) -> str | None:
+    """The key that was probably meant: the same in another letter case, or the closest."""
+    folded = {name.lower(): name for name in known}
+    return folded.get(key.lower()) or closest(key, known)
+
+
 def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
+
+
+MAX_DEPTH = 200  # of a document; its nodes and its values have tighter limits of their own
+
+
+def own(value: Json, path: str, report: Report, depth: int = MAX_DEPTH) -> Json:
+    """A deep copy in plain JSON, so that later changes to the original change nothing here.
+
+    Tuples become lists and enum members their words; what is no JSON is reported with its place
+    and null stands in.
+    """
+    if isinstance(value, str):
+        text = str.__str__(value)
+        if is_json(text):
+            return text
+        say(report, path, "a string with a NUL character or a lone surrogate")
+        return None
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (Mapping, list, tuple)):
+        if not depth:
+            say(report, path, f"nested deeper than {MAX_DEPTH}")
+            return None
+        if not isinstance(value, Mapping):
+            return [own(item, f"{path}[{i}]", report, depth - 1) for i, item in enumerate(value)]
+        found: dict[str, Json] = {}
+        for key, item in value.items():
+            if isinstance(key, str) and is_json(str.__str__(key)):
+                name = str.__str__(key)
+                found[name] = own(item, f"{path}.{name}" if path else name, report, depth - 1)
+            else:
+                say(report, path, f"the key {key!r} is no string that JSON can hold")
+        return found
+    if type(value) in (int, float) and is_json(value):
+        return value
+    say(report, path, f"{value} is no number that JSON can hold" if isinstance(value, (int, float)) else
+        f"{kind(value)} is not JSON")  # fmt: skip
+    return None
 
 
 # --- one checker per kind of value: (value, path, report) -> the value to use ------------------
@@ -66,6 +110,11 @@ def name(value: Json, path: str, report: Report) -> Json:
     return value
 
 
+def condition(value: Json, path: str, report: Report) -> Json:
+    """The text of an expression, or a boolean."""
+    return value if isinstance(value, bool) else name(value, path, report)
+
+
 def mapping(value: Json, path: str, report: Report) -> Json:
     if not isinstance(value, Mapping):
         say(report, path, f"must be an object, not {kind(value)}")
@@ -76,10 +125,13 @@ def mapping(value: Json, path: str, report: Report) -> Json:
 def names(value: Json, path: str, report: Report) -> Json:
     """A name or a list of names -> a list of names."""
     found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(n, str) for n in found):
+    if not isinstance(found, list):
         say(report, path, f"must be an id or a list of ids, not {kind(value)}")
         return []
-    return found
+    for i, item in enumerate(found):
+        if not isinstance(item, str):
+            say(report, f"{path}[{i}]", f"must be an id, not {kind(item)}")
+    return [item for item in found if isinstance(item, str)]
 
 
 def number(value: Json, path: str, report: Report) -> Json:
@@ -117,13 +169,14 @@ def anything(value: Json, path: str, report: Report) -> Json:
 
 
 def one_of(words: tuple[str, ...]) -> Checker:
-    """One of some words, in any letter case."""
+    """One of some words, in any letter case; for another one what was probably meant, or ""."""
 
     def check(value: Json, path: str, report: Report) -> Json:
         word = str(getattr(value, "value", value)).strip().lower().replace("-", "_")
         if not isinstance(value, str) or word not in words:
-            say(report, path, f"unknown value {value!r}; it is one of {', '.join(words)}", closest(word, words))
-            return words[0]
+            near = closest(word, words)
+            say(report, path, f"unknown value {value!r}; it is one of {', '.join(words)}", near)
+            return near or ""
         return word
 
     return check

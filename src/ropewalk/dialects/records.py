@@ -9,17 +9,38 @@ from ..values import Json
 from .fields import camel, closest_attribute
 
 
-class Record(Mapping[str, Json]):
-    """A read-only view of a document: `r.error_strategy`, `r["errorStrategy"]`, `r.to_dict()`."""
+def copied(value: Json) -> Json:
+    """The same JSON in containers of its own; what is no plain dict or list is handed on as it is."""
+    kind = type(value)
+    if kind is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if kind is list:
+        return [copied(item) for item in value]
+    return value
 
-    __slots__ = ("_data",)
+
+class Record(Mapping[str, Json]):
+    """A view of a document: `r.error_strategy`, `r["errorStrategy"]`, `r.to_dict()`.
+
+    The lists and objects it gives are its reader's own: they are copied when they are first looked
+    at, so that changing them changes nothing that is stored.
+    """
+
+    __slots__ = ("_data", "_mine")
 
     def __init__(self, data: dict[str, Json]) -> None:
         self._data = data
+        self._mine: dict[str, Json] = {}
 
     def __getitem__(self, key: str) -> Json:
-        data = self._data
-        return data[key] if key in data else data[camel(key)]
+        if key not in self._data:
+            key = camel(key)
+        value = self._data[key]
+        if type(value) is dict or type(value) is list:
+            if key not in self._mine:
+                self._mine[key] = copied(value)
+            return self._mine[key]
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._data)
@@ -31,21 +52,21 @@ class Record(Mapping[str, Json]):
         if name.startswith("_"):
             raise AttributeError(name)
         try:
-            return self._data[camel(name)]
+            return self[name]
         except KeyError:
             raise AttributeError(closest_attribute(type(self).__name__, name, self._data)) from None
 
     def __eq__(self, other: object) -> bool:
-        return self._data == (other._data if isinstance(other, Record) else other)
+        return self.to_dict() == (other.to_dict() if isinstance(other, Record) else other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Json]:
-        """The data itself, in the documented spelling."""
-        return self._data
+        """The whole of it in the documented spelling."""
+        return {key: self[key] for key in self._data}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._data!r})"
+        return f"{type(self).__name__}({self.to_dict()!r})"
 
 
 class ChainObject(Record):
