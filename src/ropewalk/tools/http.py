@@ -1,8 +1,8 @@
 """HTTP as the providers use it: one request, a bounded answer, errors that quote it.
 
 http and https only. Redirects are not followed (they would carry headers elsewhere); a body is read up
-to a limit; `${NAME}` in a header is read from the environment at each request, so that no secret has to
-stand in a configuration. `httpx2` is imported at the first request.
+to a limit; `${NAME}` or `${NAME:-default}` in a header is read from the environment at each request, so
+that no secret has to stand in a configuration. `httpx2` is imported at the first request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..values import MAX_BYTES, Json
 
 _EXCERPT: Final = 500
 _CONNECT_SECONDS: Final = 10.0
-_VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
+_VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _WORTH_ANOTHER_TRY: Final = frozenset((408, 409, 425, 429))
 
 
@@ -151,7 +151,7 @@ class Http:
 
     def _resolve(self, value: str) -> str:
         def read(match: re.Match[str]) -> str:
-            found = os.environ.get(match[1])
+            found = os.environ.get(match[1], match[2])
             if found is None:
                 raise ConfigError(f"{self._place}: the environment variable {match[1]} is not set")
             return found

@@ -132,7 +132,7 @@ class Toolbox(Index):
 
                 self.mcp = McpServers()
                 self.mcp.failures = self.failures
-                self.mcp.on_tools(self._take_tools)
+                self.mcp.on_tools(self.take_tools)
         self.mcp.add(name, config)
         self.touch()
 
@@ -184,7 +184,7 @@ class Toolbox(Index):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(f"{what} {name!r}: a name is 1 to 128 characters of [A-Za-z0-9_.-]")
 
-    def _take_tools(self, server: str, definitions: Iterable[Any]) -> None:
+    def take_tools(self, server: str, definitions: Iterable[Any]) -> None:
         """Make the index hold exactly what an MCP server lists now; a bad tool stops no other."""
         current: set[str] = set()
         for key in [key for key in self.failures if key.startswith(f"{server}:")]:
