@@ -14,7 +14,8 @@ name it in `load.FORMS`.
 """
 
 from .caret import render, visible
-from .document import Document, Limits, attach
+from .document import Document, attach
+from .limits import Limits
 from .load import load
 
 __all__ = ["Document", "Limits", "attach", "load", "render", "visible"]

@@ -15,16 +15,6 @@ _STEP = re.compile(r'\.?\[(\d+)\]|\.?\["((?:[^"\\]|\\.)*)"\]|\.(\d+)(?=[.\[]|$)'
 _ABOUT_KEYS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "unknown"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a document may be at most: `size` in bytes (aliases written out included), `nesting`
-    of collections, number of YAML `aliases`."""
-
-    size: int = 10_000_000
-    nesting: int = 64
-    aliases: int = 1_000
-
-
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """A read document: `data` is plain JSON within the limits; `file` is the name in messages."""

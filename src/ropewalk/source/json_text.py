@@ -10,8 +10,8 @@ import json
 import re
 
 from ..values import Json
-from .document import Limits
 from .fault import MOST_FAULTS, Fault, Refused
+from .limits import Limits
 from .spot import Spot
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')

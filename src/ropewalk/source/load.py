@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ..errors import InvalidFlow, InvalidValue, NotFound, Place, Problem
 from ..values import check_json, closest
-from .document import Document, Limits
+from .document import Document
 from .fault import Fault, Refused
+from .limits import Limits
 from .spot import Lines
 
 FORMS = {"yaml": ".yaml_text", "json": ".json_text"}

@@ -24,8 +24,8 @@ from yaml.events import (
 )
 
 from ..values import Json, closest
-from .document import Limits
 from .fault import MOST_FAULTS, Fault, Refused
+from .limits import Limits
 from .spot import Spot
 from .yaml_said import said
 

@@ -110,7 +110,8 @@ def explain(error: BaseException) -> str:
     if isinstance(error, InvalidInput):
         shown.insert(0, "error: the input does not fit the definition's input schema")
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
-        shown.insert(0, f"error: {visible(str(error))}")
+        said = str(error)
+        shown = [f"error: {visible(said)}", *(render(p) for p in problems if p.message not in said)]
     elif len(problems) > 1:
         shown.append(f"{len(problems)} problems; nothing has run")
     return "\n".join(shown)

@@ -16,9 +16,8 @@ from rich.text import Text
 
 from ...events import Event
 from ...source import visible
-from .progress import MARKS
 from .table import duration
-from .tally import Ended, Tally
+from .tally import MARKS, Ended, Tally
 
 _EVERY = 0.1
 _SHOWN = 6

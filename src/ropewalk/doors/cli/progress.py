@@ -13,9 +13,7 @@ from typing import Protocol
 
 from ...events import Event
 from ...source import visible
-from .tally import Ended, Tally
-
-MARKS = {"finished": "✓", "failed": "✗", "skipped": "-"}
+from .tally import Tally, line
 
 
 class Progress(Protocol):
@@ -65,8 +63,3 @@ class PlainLines(Counting):
         elif event.kind == "attempt.failed":
             data = event.data or {}
             sys.stderr.write(visible(f"! {event.path}  attempt failed: {data.get('message', '')}") + "\n")
-
-
-def line(ended: Ended) -> str:
-    """`✓ path  note`."""
-    return visible(f"{MARKS[ended.how]} {ended.path}  {ended.note}".rstrip())

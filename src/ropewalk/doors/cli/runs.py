@@ -16,10 +16,9 @@ from ...source import visible
 from .answer import Answer
 from .exits import FAILED, STATUS
 from .options import Json, Project, StoreAddress
-from .progress import line
 from .session import Interrupts, with_app
 from .table import columns, duration, first_line, moment
-from .tally import Tally
+from .tally import Tally, line
 
 if TYPE_CHECKING:
     from ...app import App

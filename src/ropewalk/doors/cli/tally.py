@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...events import Event
+from ...source import visible
+from .table import duration, first_line
+
+MARKS = {"finished": "✓", "failed": "✗", "skipped": "-"}
 
 _KEPT = 12
 _ENDS = {"node.finished": "finished", "node.failed": "failed", "node.skipped": "skipped"}
@@ -63,8 +67,6 @@ class Tally:
 
 
 def _note(event: Event, began: float | None) -> str:
-    from .table import duration, first_line
-
     data: dict[str, Any] = event.data or {}
     if event.kind == "node.failed":
         return first_line(str(data.get("message") or "failed"), 200)
@@ -73,3 +75,8 @@ def _note(event: Event, began: float | None) -> str:
     if "ms" in data:
         return duration(data["ms"] / 1000)
     return duration(event.at - began) if began is not None else ""
+
+
+def line(ended: Ended) -> str:
+    """`✓ path  note`."""
+    return visible(f"{MARKS[ended.how]} {ended.path}  {ended.note}".rstrip())

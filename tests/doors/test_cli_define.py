@@ -1,0 +1,136 @@
+"""`validate`, `plan`, `graph`: errors at their line with a caret, and nothing called."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+WRONG = """\
+kind: chain
+name: bad
+mode: sequental
+nodes:
+  - id: a
+    type: tool
+    tool: upper
+    params:
+      text: "é ${ input.y + } z"
+  - id: b
+    type: tool
+    prams: {}
+    condition: $prev.snipet ==
+"""
+
+LAUGHS = "a: &a [x,x]\n" + "".join(
+    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def test_every_problem_is_shown_at_its_line_with_a_caret(project):
+    project.write("bad.yaml", WRONG)
+    done = project("validate", "bad.yaml")
+    assert done.code == 3
+    assert done.out == ""
+    heads = [line for line in done.err.splitlines() if line.startswith("bad.yaml:")]
+    assert [tuple(map(int, h.split(":")[1:3])) for h in heads] == [(3, 7), (9, 29), (10, 5), (12, 5), (13, 31)]
+    assert "did you mean sequential?" in heads[0]
+    assert "did you mean params?" in heads[3]
+    lines = done.err.splitlines()
+    for i, line in enumerate(lines):
+        if line in heads:
+            source, caret = lines[i + 1], lines[i + 2]
+            column = int(line.split(":")[2])
+            assert source.strip() == WRONG.splitlines()[int(line.split(":")[1]) - 1].strip()
+            assert caret == " " * (4 + column - 1) + "^"
+
+
+def test_problems_come_as_json_with_the_same_places(project):
+    project.write("bad.yaml", WRONG)
+    for command in ("validate", "run", "plan", "graph"):
+        done = project(command, "bad.yaml", "--json")
+        assert done.code == 3
+        error = done.data["error"]
+        assert error["kind"] == "InvalidFlow"
+        first = error["problems"][0]
+        assert first == {
+            "file": "bad.yaml",
+            "line": 3,
+            "column": 7,
+            "path": "mode",
+            "message": first["message"],
+            "suggestion": "sequential",
+        }
+        assert len(re.findall(r"^bad\.yaml:\d+:\d+: ", done.err, re.MULTILINE)) == len(error["problems"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("a.yaml", "kind: chain\nnodes:\n\t- id: a\n", "a.yaml:3:1: a tab cannot indent YAML"),
+        ("a.yaml", "kind: chain\nkind: chain\n", "a.yaml:2:1: repeated key 'kind'"),
+        ("a.json", '{"kind": "chain",\n "nodes": [,]}', "a.json:2:12: expected a value"),
+        ("a.json", "[" * 200_000, "a.json:1:65: nested deeper than 64"),
+        ("a.yaml", LAUGHS, "aliases make the document larger"),
+    ],
+)
+def test_what_cannot_be_read_has_a_place_too(project, name, text, place):
+    project.write(name, text)
+    done = project("validate", name)
+    assert done.code == 3
+    assert place in done.err
+
+
+def test_a_configuration_that_is_wrong_has_a_place(project):
+    project.write("ropewalk.toml", "[tools]\nmodles = []\n")
+    done = project("validate", "shout.yaml", "--json")
+    assert done.code == 2
+    assert "ropewalk.toml:2:1: [tools] unknown key 'modles'; did you mean modules?\n    modles = []\n    ^" in done.err
+    assert (done.data["error"]["kind"], done.data["error"]["problems"][0]["line"]) == ("ConfigError", 2)
+
+
+def test_a_tool_module_that_fails_is_shown_at_its_line(project):
+    project.write("rw_cli_tools.py", "import json\n\njson.loads('{')\n")
+    done = project("validate", "shout.yaml")
+    assert done.code == 2
+    assert "rw_cli_tools.py:3:1: [tools] modules: importing 'rw_cli_tools' failed: JSONDecodeError" in done.err
+    assert "    json.loads('{')\n    ^" in done.err
+    assert project("runs", "ls").code == 0  # runs can be looked at all the same
+
+
+def test_an_unknown_tool_is_a_warning_when_validated_and_a_problem_when_run(project):
+    project.write("c.yaml", "kind: chain\nname: c\nnodes:\n  - {id: a, type: tool, tool: uper, params: {text: x}}\n")
+    checked = project("validate", "c.yaml", "--json")
+    assert (checked.code, checked.data["valid"]) == (0, True)
+    assert checked.data["warnings"][0]["line"] == 4
+    assert "warning: c.yaml:4:" in project("validate", "c.yaml").out
+    ran = project("run", "c.yaml")
+    assert ran.code == 3
+    assert "did you mean upper?" in ran.err
+
+
+def test_planning_and_drawing_call_nothing(project):
+    for words in (["validate"], ["plan"], ["graph"], ["graph", "--format", "svg"], ["graph", "-f", "mermaid"]):
+        done = project(words[0], "shout.yaml", *words[1:])
+        assert done.code == 0, done.err
+        assert "noise" not in done.err + done.out
+        assert not (project.home / "runs.db").exists()
+    assert json.dumps(project("plan", "shout.yaml", "--json").data).count("upper") >= 1
+
+
+def test_a_drawing_goes_to_a_file(project):
+    done = project("graph", "shout.yaml", "--format", "svg", "-o", "g.svg")
+    assert done.code == 0, done.err
+    assert (project.home / "g.svg").read_text().lstrip().startswith("<svg")
+    assert (
+        project("graph", "shout.yaml", "--format", "mermaid", "--json").data["graph"].startswith(("flowchart", "graph"))
+    )
+    assert project("graph", "shout.yaml", "--format", "png").code == 2
+
+
+def test_a_document_cannot_drive_the_terminal(project):
+    project.write("c.yaml", 'kind: chain\nname: "\\e]0;owned\\a"\nnodes: [{id: "\\e[2J", type: tol}]\n')
+    done = project("validate", "c.yaml")
+    assert done.code == 3
+    assert "\x1b" not in done.err

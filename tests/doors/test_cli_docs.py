@@ -1,0 +1,55 @@
+"""The examples of the pages about the command line and the configuration, run as they stand.
+
+A fenced block whose info string names a file is written to it; in a `console` block each `$ `
+line is run, and what follows must be its output (`...` stands for anything).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def examples(page):
+    return [(kind, info.strip(), body) for kind, info, body in FENCE.findall((DOCS / page).read_text(encoding="utf-8"))]
+
+
+def as_pattern(expected):
+    lines = [".*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") for line in expected.splitlines()]
+    return re.compile(r"\s*".join(lines) + r"\s*", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["cli.md", "configuration.md"])
+def test_the_examples_of_a_page_do_what_they_say(page, project, tmp_path_factory):
+    home = tmp_path_factory.mktemp("docs")
+    env = project.env({"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONUTF8": "1"})
+    code, ran = 0, 0
+    for kind, info, body in examples(page):
+        if info:
+            (home / info).parent.mkdir(parents=True, exist_ok=True)
+            (home / info).write_text(body, encoding="utf-8")
+        if kind != "console":
+            continue
+        for command, expected in re.findall(r"^\$ ([^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", body, re.MULTILINE):
+            if command == "echo $?":
+                assert int(expected) == code
+                continue
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=home,
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            code, ran = done.returncode, ran + 1
+            assert as_pattern(expected).fullmatch(done.stdout), f"$ {command}\n{done.stdout}"
+    assert ran

@@ -1,0 +1,151 @@
+"""`tools`, `doctor`, `new`, `completion`, `--help`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ropewalk.doors.cli.commands import COMMANDS, GROUPS, help_page, program
+
+SERVER = shutil.which("mcp-server-time")
+needs_server = pytest.mark.skipif(SERVER is None, reason="mcp-server-time is not installed")
+
+
+def with_servers(project, **servers):
+    project.write(".mcp.json", json.dumps({"mcpServers": servers}))
+
+
+def test_tools_are_listed_shown_and_called(project):
+    listed = project("tools", "ls", "--json").data
+    assert {"upper", "add", "fail", "hang"} <= {tool["name"] for tool in listed["tools"]}
+    assert listed["failures"] == {}
+    assert "Add two numbers." in project("tools", "ls").out
+    shown = project("tools", "show", "add", "--json").data
+    assert shown["inputSchema"]["required"] == ["a"]
+    assert project("tools", "call", "add", "a=2", "b=40", "--json").data == {"tool": "add", "result": 42}
+    assert project("tools", "call", "add", "--input", '{"a": 1}').out.strip() == "2"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["call", "ad"], 2, "did you mean 'add'?"),
+        (["show", "nope:x"], 2, "no tool 'nope:x'"),
+        (["call", "add"], 2, '"a" is a required'),
+        (["call", "add", "a=x"], 2, "a"),
+        (["call", "add", "a"], 2, "must be name=value"),
+        (["call", "add", "-i", "[1]"], 2, "must be a JSON object"),
+        (["call", "fail", "why=broken"], 1, "broken"),
+    ],
+)
+def test_a_tool_that_cannot_be_called_is_explained(project, words, code, says):
+    done = project("tools", *words)
+    assert done.code == code, done.err
+    assert says in done.err
+    assert "Traceback" not in done.err
+    assert project("tools", *words, "--json").data["error"]["message"]
+
+
+@needs_server
+def test_a_server_of_the_common_file_is_used_and_a_broken_one_is_named(project):
+    with_servers(
+        project, time={"command": SERVER}, gone={"command": "no-such-command-here"}, unset={"command": "${NO_SUCH_V}"}
+    )
+    listed = project("tools", "ls", "--json")
+    assert listed.code == 0, listed.err
+    assert "time:get_current_time" in {f"{t.get('namespace')}:{t['name']}" for t in listed.data["tools"]}
+    assert "gone" in listed.data["failures"]
+    called = project("tools", "call", "time:get_current_time", "timezone=UTC", "--json")
+    assert called.code == 0, called.err
+    doctor = project("doctor", "--json")
+    assert doctor.code == 1
+    found = {f["name"]: f for f in doctor.data["findings"]}
+    assert found["server time"]["state"] == "ok"
+    assert "2 tools" in found["server time"]["message"]
+    assert found["server gone"]["state"] == "fault"
+    assert "NO_SUCH_V is not set" in found["server unset"]["message"]
+
+
+def test_doctor_finds_a_good_project_well(project):
+    done = project("doctor", "--json")
+    assert (done.code, done.data["ok"]) == (0, True), done.out
+    names = {f["name"] for f in done.data["findings"]}
+    assert {"python", "packages", "sqlite", "node", "project", "store", "tools"} <= names
+    assert "all is well" in project("doctor").out
+
+
+def test_doctor_tells_a_damaged_store_and_touches_nothing(project):
+    assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
+    store = project.home / "runs.db"
+    broken = bytearray(store.read_bytes())
+    broken[4096:8192] = os.urandom(4096)
+    store.write_bytes(broken)
+    done = project("doctor", "--json")
+    assert done.code == 1
+    assert any(f["name"] == "store" and f["state"] == "fault" for f in done.data["findings"]), done.out
+    assert store.read_bytes() == bytes(broken)
+
+
+def test_a_new_project_runs_at_once(project, tmp_path_factory):
+    home = tmp_path_factory.mktemp("new")
+    made = project("new", "demo", cwd=home)
+    assert made.code == 0, made.err
+    assert "ropewalk run" in made.out
+    demo = home / "demo"
+    assert {p.name for p in demo.iterdir()} == {"ropewalk.toml", "tools.py", "chain.yaml"}
+    for command in ("validate", "run"):
+        done = project(command, "chain.yaml", "--json", cwd=demo)
+        assert done.code == 0, done.err
+    assert done.data["results"]["favourite"] == "round"
+    again = project("new", "demo", cwd=home)
+    assert again.code == 2
+    assert "not empty" in again.err
+
+
+def test_the_help_page_and_the_parser_know_the_same_commands(project):
+    parser = program()
+    for name, (_, summary) in COMMANDS.items():
+        found = parser
+        for word in name.split():
+            found = found[word]
+        assert name in help_page()
+        assert summary in help_page()
+    for name in GROUPS:
+        assert project(name).code == 0
+    for words in ([], ["-h"], ["--help"], ["help"]):
+        assert project(*words).out == help_page()
+    assert project("--version").out.startswith("ropewalk 0")
+
+
+def test_every_command_has_help_with_its_options(project):
+    for name in COMMANDS:
+        done = project(*name.split(), "--help", COLUMNS="200")
+        assert done.code == 0, done.err
+        assert f"Usage: ropewalk {name}" in done.out
+
+
+def test_help_answers_at_once_and_imports_nothing_heavy():
+    code = (
+        "import sys; from ropewalk.doors.cli import main; main(['--help']);"
+        "heavy = {'cyclopts', 'rich', 'mcp', 'pydantic', 'yaml', 'apsw', 'httpx2'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert time.perf_counter() - began < 0.3
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed(project, shell):
+    done = project("completion", shell)
+    assert done.code == 0, done.err
+    assert "validate" in done.out
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=done.out, text=True, check=False).returncode == 0
