@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from expr_scope import holds, value
 
 from ropewalk.errors import ExpressionError
+
+from .expr_scope import holds, value
 
 ROWS = [{"p": 3, "q": "b", "t": ["x"]}, {"p": 1, "q": "a", "t": []}, {"p": 2, "q": "b", "t": ["y", "z"]}]
 SCOPE = {
@@ -64,6 +65,13 @@ CASES = {
         [true] == [1] -> false
         [1, {"a": 2.0}] == [1.0, {"a": 2}] -> true
         {"a": 1, "b": 2} == {"b": 2, "a": 1} -> true
+        var.done == 0 -> false
+        0 == var.done -> false
+        var.done != 0 -> true
+        item.price == 2.0 -> true
+        var.done == false -> true
+        prev.score == null -> true
+        0 in [var.done] -> false
     """,
     "precedence": """
         1 + 2 * 3 -> 7

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from expr_scope import value
 
 from ropewalk.errors import ExpressionError
+
+from .expr_scope import value
 
 AGREED = """
 # self evaluation

@@ -8,7 +8,6 @@ import json
 import threading
 
 import pytest
-from expr_scope import resolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +31,8 @@ from ropewalk.expr import (
 from ropewalk.expr.functions import identity
 from ropewalk.expr.operators import same
 from ropewalk.values import check_json
+
+from .expr_scope import resolve
 
 NAMES = ("input", "prev", "var", "state", "item", "error")
 WORDS = st.sampled_from(("a", "b", "rows", "x_1", "size", "map", "ünï"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from expr_scope import ALL, lifted, run
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import ExpressionError, Problem
 from ropewalk.expr import Arr, Fn, Lit, Obj, Ref, lift, parse
+
+from .expr_scope import ALL, lifted, run
 
 SCOPE = {
     "input": {"foo": 1, "any key": 2, "name": "Ann", "list": [10, [20, 30]], "0": "zero"},

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from expr_scope import ALL, resolve
 
 from ropewalk.errors import ExpressionError, Problem
 from ropewalk.expr import TRANSFORMS, Lit, Ref, compile_expr, transform, transform_expr
+
+from .expr_scope import ALL, resolve
 
 ROWS = [
     {"name": "b", "price": 2, "tags": ["x", "y"], "at": {"city": "Rome"}, "state": "ny"},

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from expr_scope import lifted, value
 
 from ropewalk.errors import ExpressionError
 from ropewalk.expr import FUNCTIONS, MACROS, ROOTS, TRANSFORM_TYPES
@@ -15,6 +14,8 @@ from ropewalk.expr.budget import MAX_STEPS
 from ropewalk.expr.parse import MAX_NESTING
 from ropewalk.expr.query import MAX_VISITS
 from ropewalk.expr.tokens import MAX_TEXT
+
+from .expr_scope import lifted, value
 
 PAGE = (Path(__file__).parents[2] / "docs" / "expressions.md").read_text(encoding="utf-8")
 SCOPE = json.loads(re.search(r"```json scope\n(.*?)```", PAGE, re.DOTALL)[1])
