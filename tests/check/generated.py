@@ -74,7 +74,13 @@ def _nesting(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         | st.builds(Branch, arms=st.lists(st.tuples(exprs, body), max_size=2).map(tuple), default=st.none() | body)
         | st.builds(Map, items=exprs, body=body, limit=st.none() | st.integers(1, 9))
         | st.builds(
-            Loop, body=body, limit=st.integers(1, 9), again=st.none() | exprs, until=exprs, collect=st.booleans()
+            Loop,
+            body=body,
+            limit=st.none() | st.integers(1, 9),
+            items=st.none() | exprs,
+            again=st.none() | exprs,
+            until=exprs,
+            collect=st.booleans(),
         )
     )
 

@@ -114,6 +114,7 @@ def test_numbers_are_sensible() -> None:
         node("t", Sleep(seconds=Lit("2s"))),
         node("m", Map(items=Lit([]), body=dag(limit=0), limit=0)),
         node("l", Loop(body=dag(), limit=0)),
+        node("o", Loop(body=dag())),
     )
     assert problems(dag(*nodes, limit=-1), timeout=float("inf")) == [
         "a.policy.retry.attempts: must be at least 1, the first try included, not 0",
@@ -126,6 +127,7 @@ def test_numbers_are_sensible() -> None:
         "m.limit: must be at least 1, not 0",
         "m.body.limit: must be at least 1, not 0",
         "l.limit: must be at least 1, not 0",
+        "o.limit: a loop without items needs a limit on its rounds",
         "timeout: must be a finite number, not inf",
         "limit: must be at least 1, not -1",
     ]

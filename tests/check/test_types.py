@@ -176,6 +176,8 @@ def test_types_travel_through_bodies() -> None:
     loop = Loop(body=dag(search("x"), result=out("x")), limit=3)
     assert told(node("l", loop), result=out("l", 0, "snippet")) == []
     assert "has no 'snip'" in told(node("l", loop), result=out("l", 0, "snip"))[0]
+    each = Loop(items=out("s", "results"), body=dag(compute("i", Ref("item", ("titel",)), when=Ref("index"))))
+    assert [p.split(":")[0] for p in told(search(), node("l", each))] == ["l/i.when", "l/i.value"]
     last = Loop(body=dag(search("x"), result=out("x")), limit=3, collect=False)
     assert told(node("l", last), result=out("l", "snippet")) == []
 
