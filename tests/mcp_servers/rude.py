@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from typing import Any
@@ -46,6 +48,13 @@ def call(manner: str, id: Any) -> None:
         answer(id, result={"content": "not a list"})
     elif manner == "deaf":
         sys.stdin.close()
+        time.sleep(600)
+    elif manner == "stuck":
+        time.sleep(600)
+    elif manner == "family":
+        # The relative inherits our stdout, and so keeps the pipe open when we are gone.
+        relative = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        answer(id, result={"content": [{"type": "text", "text": f"{os.getpid()} {relative.pid}"}]})
         time.sleep(600)
     else:
         answer(id, result={"content": [{"type": "text", "text": manner}]})
