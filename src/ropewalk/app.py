@@ -56,7 +56,7 @@ class App:
     """Toolbox, store and engine together. `async with App() as app:` closes what it opened.
 
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
-    `.ropewalk/ropewalk.db`. `tools` are `@tool` functions, plain callables or Tools.
+    `.ropewalk/ropewalk.db` in `directory` (the working directory). `tools` are `@tool` functions, plain callables or Tools.
     """
 
     def __init__(
@@ -66,13 +66,14 @@ class App:
         tools: Iterable[Any] = (),
         toolbox: Toolbox | None = None,
         timeout: float = 60.0,
+        directory: Path | str | None = None,
     ) -> None:
         self.toolbox = toolbox if toolbox is not None else Toolbox(tools)
         if toolbox is not None:
             for tool in tools:
                 self.toolbox.register(tool)
         self.runner = Runner(index=self.toolbox, timeout=timeout)
-        self._address = store
+        self._address, self._directory = store, directory
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._loaded: dict[str, Loaded] = {}
@@ -82,18 +83,21 @@ class App:
         self.chains = Chains(self._core)
 
     @classmethod
-    def open(cls, directory: Path | str | None = None, *, store: str | None = None) -> App:
-        """The app of a project: tools, servers and store from its `ropewalk.toml`."""
+    def open(
+        cls, directory: Path | str | None = None, *, store: str | None = None, home: Path | str | None = None
+    ) -> App:
+        """The app of a project: tools, servers and store from its `ropewalk.toml`. Where neither
+        `store` nor the project names one, it is the default store of `home` (the project)."""
         from .project import open_project
 
-        return open_project(cls, directory, store)
+        return open_project(cls, directory, store, home)
 
     @property
     def store(self) -> Store:
         """The store, opened when it is first needed."""
         if self._store is None:
             given = self._address
-            self._store = open_store(given) if given is None or isinstance(given, str) else given
+            self._store = open_store(given, self._directory) if given is None or isinstance(given, str) else given
         return self._store
 
     @property

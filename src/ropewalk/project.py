@@ -6,14 +6,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .config import Config, import_tools, read_config
+from .config import import_tools, read_config
 from .tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from .app import App
 
 
-def open_project(kind: type[App], directory: Path | str | None, store: str | None) -> App:
+def open_project(
+    kind: type[App], directory: Path | str | None, store: str | None, home: Path | str | None = None
+) -> App:
     """The app of `directory` (or the nearest `ropewalk.toml` above it)."""
     config = read_config(directory)
     toolbox = Toolbox(import_tools(config))
@@ -24,12 +26,8 @@ def open_project(kind: type[App], directory: Path | str | None, store: str | Non
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason
     return kind(
-        store or config.store or str(_default_store(config)), toolbox=toolbox, timeout=config.limits.tool_timeout
+        store or config.store, toolbox=toolbox, timeout=config.limits.tool_timeout, directory=home or config.directory
     )
-
-
-def _default_store(config: Config) -> Path:
-    return config.directory / ".ropewalk" / "ropewalk.db"
 
 
 def _given(setting: Any) -> dict[str, Any]:

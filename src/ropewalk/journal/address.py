@@ -18,11 +18,11 @@ _SCHEMES: Final = ("memory", "sqlite", "postgresql")
 _RIGHT: Final = "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, or a path"
 
 
-def open_store(url: str | None) -> Store:
-    """The store at `url`; None is `.ropewalk/ropewalk.db` under the working directory, made on
-    demand. Raises StoreError for an address that names no store."""
+def open_store(url: str | None, directory: Path | str | None = None) -> Store:
+    """The store at `url`; None is `.ropewalk/ropewalk.db` under `directory` (the working directory),
+    made on demand. Raises StoreError for an address that names no store."""
     if url is None:
-        return _sqlite(_default_file())
+        return _sqlite(_default_file(Path(directory or ".")))
     if url == "memory":
         return MemoryStore()
     scheme, colon, rest = url.partition("://")
@@ -43,17 +43,19 @@ def open_store(url: str | None) -> Store:
     raise StoreError(f"{scheme}:// is no kind of store; {hint}{_RIGHT}")
 
 
-def _default_file() -> Path:
-    ignore = DEFAULT.parent / ".gitignore"
+def _default_file(directory: Path) -> Path:
+    home = directory / DEFAULT.parent
+    ignore = home / ".gitignore"
     try:
-        DEFAULT.parent.mkdir(exist_ok=True)
+        home.mkdir(exist_ok=True)
         if not ignore.exists():
             ignore.write_text("# Runs and definitions of this machine.\n*\n")
     except OSError as error:
         raise StoreError(
-            f"cannot make {DEFAULT.parent}/ in {Path.cwd()}: {error.strerror}; choose another store (ROPEWALK_STORE)"
+            f"cannot make {DEFAULT.parent}/ in {directory.resolve()}: {error.strerror}; "
+            "choose another store (ROPEWALK_STORE)"
         ) from error
-    return DEFAULT
+    return directory / DEFAULT
 
 
 def _sqlite(path: Path) -> Store:

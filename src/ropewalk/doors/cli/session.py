@@ -15,7 +15,6 @@ from .answer import Answer
 if TYPE_CHECKING:
     from ...app import App
 
-DEFAULT = Path(".ropewalk") / "ropewalk.db"
 _STOP_WITHIN = 5.0
 
 
@@ -81,10 +80,10 @@ def with_app(
 
         where = directory(near, project)
         if tools:
-            app = App.open(where, store=store or _store_here(near, project))
+            app = App.open(where, store=store, home=_home(near, project))
         else:
             config = read_config(where)
-            app = App(store or config.store or str(config.directory / DEFAULT))
+            app = App(store or config.store, directory=config.directory)
         interrupts = Interrupts(app)
         interrupts.install()
         async with app:
@@ -108,10 +107,8 @@ def directory(near: Path | None, project: Path | None) -> Path:
     return beside if find(beside) is not None else here
 
 
-def _store_here(near: Path | None, project: Path | None) -> str | None:
+def _home(near: Path | None, project: Path | None) -> Path | None:
     """A definition run from outside of its project is recorded here, where `runs ls` is typed
     next; unless its project names a store."""
     where = directory(near, project)
-    if project is not None or where == Path.cwd() or read_config(where).store is not None:
-        return None
-    return str(Path.cwd() / DEFAULT)
+    return None if project is not None or where == Path.cwd() else Path.cwd()
