@@ -23,6 +23,7 @@ _BITS: Final = {
 }  # fmt: skip
 _HOPS: Final = 16
 _MOST_STEPS: Final = 500
+_MOST_KEPT: Final = 1000
 # Any of these may declare or admit keys that plain `properties` do not show.
 _CLOUDED: Final = ("if", "then", "else", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef", "extends")
 
@@ -70,6 +71,8 @@ class Sub:
         it declares its keys and this is none of them, or it allows nothing that has elements."""
         known = self._seen.get(key)
         if known is None:
+            if len(self._seen) >= _MOST_KEPT:  # the keys come from definitions, which may come from anywhere
+                self._seen.clear()
             known = self._seen[key] = self._element(key)
         return known
 
@@ -95,6 +98,8 @@ class Sub:
         if known is None:
             tag, node, _ = self._property(key)
             inner = Sub(self.root, node) if tag == _FOUND and node is not True else None
+            if len(self._declared) >= _MOST_KEPT:
+                self._declared.clear()
             known = self._declared[key] = (tag != _ABSENT, inner)
         return known
 
