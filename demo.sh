@@ -58,7 +58,7 @@ say "ropewalk validate change_report.yaml"
 ropewalk validate change_report.yaml
 say "ropewalk run change_report.yaml --input @input.json"
 run=demo-$(date +%Y%m%d-%H%M%S)-$$
-ropewalk run change_report.yaml --id "$run" --input @"$out/input.json"
+ropewalk run change_report.yaml --id "$run" --input @"$out/input.json" --json >"$out/result.json"
 ropewalk graph change_report.yaml --format svg >"$out/graph.svg"
 
 say "What there is now"
@@ -66,6 +66,7 @@ cat <<END
 repository    $repo
 report        $out/report.md
               $out/report.json
+result        $out/result.json
 graph         $out/graph.svg
 run record    $run
 in the store  $example/.ropewalk/ropewalk.db
