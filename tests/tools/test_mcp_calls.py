@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from .mcp_lab import HttpServer, odd_http, python, said
 
 from ropewalk.errors import NotFound
 from ropewalk.tools.mcp import Definition, McpServers, ServerRefused
 from ropewalk.tools.result import ProgressEvent
+
+from .mcp_lab import HttpServer, odd_http, python, said
 
 LINES = ("stdio-2026", "stdio-legacy", "http-2026", "http-legacy")
 

@@ -16,11 +16,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from .mcp_lab import SERVERS, alive, free_port, gone, group, odd_http, python, said
 
 from ropewalk.errors import ConfigError
 from ropewalk.tools.mcp import McpServers, ServerRefused
 from ropewalk.tools.result import ProgressEvent
+
+from .mcp_lab import SERVERS, alive, free_port, gone, group, odd_http, python, said
 
 
 def servers(**configs: dict[str, Any]) -> McpServers:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from .mcp_lab import HttpServer, free_port, gone, node, node_script, said
 
 from ropewalk.tools.mcp import McpServers, ServerRefused
 from ropewalk.tools.result import ProgressEvent
+
+from .mcp_lab import HttpServer, free_port, gone, node, node_script, said
 
 
 def servers(**configs: dict[str, Any]) -> McpServers:
