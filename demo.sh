@@ -47,7 +47,8 @@ else
     small_repository "$repo"
 fi
 
-# The store and the tools are those of the example's ropewalk.toml.
+# The store and the tools are those of the example's ropewalk.toml. Progress goes to the terminal,
+# what every node gave to result.txt: it is long.
 cd "$example"
 python - "$repo" "$out" >"$out/input.json" <<'PY'
 import json, sys
@@ -58,7 +59,7 @@ say "ropewalk validate change_report.yaml"
 ropewalk validate change_report.yaml
 say "ropewalk run change_report.yaml --input @input.json"
 run=demo-$(date +%Y%m%d-%H%M%S)-$$
-ropewalk run change_report.yaml --id "$run" --input @"$out/input.json" --json >"$out/result.json"
+ropewalk run change_report.yaml --id "$run" --input @"$out/input.json" >"$out/result.txt"
 ropewalk graph change_report.yaml --format svg >"$out/graph.svg"
 
 say "What there is now"
@@ -66,7 +67,7 @@ cat <<END
 repository    $repo
 report        $out/report.md
               $out/report.json
-result        $out/result.json
+all results   $out/result.txt
 graph         $out/graph.svg
 run record    $run
 in the store  $example/.ropewalk/ropewalk.db

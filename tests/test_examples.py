@@ -63,9 +63,10 @@ def repository(tmp_path: Path) -> Path:
     (repo / "README").write_text("no newline at the end")
     commit("First | with a <b>bar</b>")
     (repo / "src" / "rope" / "strand.py").write_text("a = 1\nb = 3\nc = 4\n")
-    (repo / "odd.txt").write_text("-- a/fake\n++ b/fake\n@@ -1 +1 @@\n")
+    (repo / "odd_name").mkdir()
+    (repo / "odd_name" / "diff").write_text("-- a/fake\n++ b/fake\n@@ -1 +1 @@\n")
     commit("Second\n\nwith a body")
-    (repo / "odd.txt").write_text("++ b/other\n")
+    (repo / "odd_name" / "diff").write_text("++ b/other\n")
     (repo / "README").unlink()
     (repo / "big.txt").write_text("line\n" * 300)
     commit("Third")
@@ -123,16 +124,17 @@ def test_the_change_report_agrees_with_git(examples: Path, repository: Path, tmp
     assert told == {sha: numstat(repository, sha) for sha in shas if numstat(repository, sha)}
     assert len(told) == 3  # the empty commit is left out
     assert report["big"] == [shas[1]]
-    assert {area: len(files) for area, files in report["areas"].items()} == {".": 5, "src/rope": 2}
+    assert {area: len(files) for area, files in report["areas"].items()} == {".": 3, "odd_name": 2, "src/rope": 2}
     assert report["summary"]["authors"] == ["Rope Walker"]
     assert report["summary"]["clean"] is True
     kinds = {f["path"]: f["kind"] for c in report["changes"] if c["sha"] == shas[1] for f in c["files"]}
-    assert kinds == {"odd.txt": "changed", "README": "removed", "big.txt": "added"}
+    assert kinds == {"odd_name/diff": "changed", "README": "removed", "big.txt": "added"}
 
     text = (folder / "report.md").read_text()
     assert text.startswith("# Changes in a repository\n")
     assert "First \\| with a \\<b\\>bar\\</b\\>" in text  # what strangers write is no markup
     assert text.count("**big**") == 1
+    assert "| `odd_name` | 1 |" in text
 
 
 def test_the_change_report_refuses_a_wrong_input_before_any_tool_runs(examples: Path) -> None:

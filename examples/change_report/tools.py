@@ -139,7 +139,7 @@ def _areas(areas: dict[str, list[File]]) -> list[str]:
     lines = ["## Where", "", "| folder | files | added | removed |", "|---|---:|---:|---:|"]
     for area, files in sorted(areas.items(), key=lambda pair: -sum(f["added"] + f["removed"] for f in pair[1])):
         added, removed = sum(f["added"] for f in files), sum(f["removed"] for f in files)
-        lines.append(f"| `{_cell(area)}` | {len({f['path'] for f in files})} | {added} | {removed} |")
+        lines.append(f"| {_code(area)} | {len({f['path'] for f in files})} | {added} | {removed} |")
     return [*lines, ""]
 
 
@@ -152,6 +152,11 @@ def _commits(changes: list[Change], big: list[str]) -> list[str]:
             f"| `{c['sha'][:10]}` | {when} | {who} | {_cell(c['title'])}{mark} | +{c['added']} -{c['removed']} |"
         )
     return [*lines, ""]
+
+
+def _code(text: str) -> str:
+    """Text in a code span of a table, where a bar is all that needs escaping."""
+    return "`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`"
 
 
 def _cell(text: str) -> str:
