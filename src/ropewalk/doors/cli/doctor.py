@@ -20,7 +20,7 @@ from ...source import visible
 from .answer import Answer
 from .exits import FAILED
 from .options import Json, Project, StoreAddress
-from .session import DEFAULT, Interrupts, directory, with_app
+from .session import Interrupts, directory, with_app
 
 if TYPE_CHECKING:
     from ...app import App
@@ -110,6 +110,8 @@ def _project(where: Path) -> Finding:
 
 def _opened(found: list[Finding], config: Config, store: str | None) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, _: Interrupts) -> Answer:
+        from ...journal.address import DEFAULT
+
         found.append(_store(app, store or config.store or str(config.directory / DEFAULT)))
         await app.connect()
         failures = {**config.broken, **app.toolbox.failures}
