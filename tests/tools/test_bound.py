@@ -153,6 +153,43 @@ def test_call_takes_a_timeout_and_cancels_at_it() -> None:
     asyncio.run(case())
 
 
+def test_cancelled_caller_calls_nothing() -> None:
+    called: list[int] = []
+
+    async def note() -> None:
+        called.append(1)
+
+    async def case() -> None:
+        async def caller() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await Runner(Toolbox([note])).bind("note").call({})
+
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(caller())
+
+    asyncio.run(case())
+    assert called == []
+
+
+def test_tool_called_while_a_cancelled_caller_cleans_up_still_runs() -> None:
+    async def case() -> int:
+        async def caller() -> Any:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return await RUNNER.bind("half").call({"n": 4})
+
+        task = asyncio.create_task(caller())
+        await asyncio.sleep(0)
+        task.cancel()
+        found: int = await task
+        return found
+
+    assert asyncio.run(case()) == 2
+
+
 @pytest.mark.parametrize("style", ["async", "sync"])
 def test_executor_of_ones_own_is_called_with_name_and_params(style: str) -> None:
     async def later(name: str, params: dict[str, Any]) -> Any:

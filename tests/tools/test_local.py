@@ -130,18 +130,23 @@ def test_tool_that_raises_what_would_end_the_loop_only_fails(raised: BaseExcepti
 
 
 def test_abandoned_thread_leaves_room_for_others() -> None:
-    release = threading.Event()
+    started, release = threading.Event(), threading.Event()
     pool = Threads(most=1)
 
+    def hang() -> None:
+        started.set()
+        release.wait()
+
     async def case() -> list[Any]:
-        stuck = asyncio.create_task(pool.run(release.wait))
-        await asyncio.sleep(0)
+        stuck = asyncio.create_task(pool.run(hang))
+        await asyncio.to_thread(started.wait)
         waiting = asyncio.create_task(pool.run(lambda: "next"))
         never = asyncio.create_task(pool.run(lambda: pytest.fail("it was cancelled before it began")))
         await asyncio.sleep(0)
         never.cancel()
         stuck.cancel()
-        return await asyncio.gather(waiting, stuck, never, return_exceptions=True)
+        async with asyncio.timeout(10):
+            return await asyncio.gather(waiting, stuck, never, return_exceptions=True)
 
     first, second, third = asyncio.run(case())
     release.set()

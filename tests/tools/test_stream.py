@@ -143,10 +143,39 @@ def test_silence_ends_a_stream_with_a_timeout_and_closes_its_source() -> None:
         finally:
             closed.append(True)
 
-    events = streamed(local(silent), timeout=0.05)
+    async def case() -> list[StreamEvent]:
+        events = [event async for event in local(silent).run_stream("ns:t", timeout=0.05)]
+        assert closed == [True]
+        return events
+
+    events = asyncio.run(case())
     assert [event.kind for event in events] == ["chunk", "error"]
     assert isinstance(events[-1].error, ToolTimeout)
-    assert closed == [True]
+
+
+def test_source_is_closed_when_the_stream_has_ended() -> None:
+    class Source:
+        def __init__(self) -> None:
+            self.closed = False
+
+        def __aiter__(self) -> Source:
+            return self
+
+        async def __anext__(self) -> StreamEvent:
+            return StreamEvent("done")
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    source = Source()
+
+    class Streaming(NoStream):
+        def call_tool_stream(self, *_: Any) -> Any:
+            return source
+
+    runner = Runner(tool_resolver=lambda _: T, backends_resolver=lambda _: [ToolBackend.mcp("s")], mcp=Streaming())
+    assert [event.kind for event in streamed(runner)] == ["done"]
+    assert source.closed
 
 
 def test_consumer_that_leaves_closes_the_source() -> None:
@@ -163,9 +192,9 @@ def test_consumer_that_leaves_closes_the_source() -> None:
         events = local(endless).run_stream("ns:t")
         assert (await anext(events)).data == 1
         await events.aclose()
+        assert closed == [True]
 
     asyncio.run(case())
-    assert closed == [True]
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,15 @@ def test_arguments_arrive_as_the_types_of_the_hints_and_results_leave_as_json() 
     assert seen == [Colour.RED, [Point(1)], Colour.GREEN, datetime.date(2026, 1, 2)]
 
 
+def test_results_are_written_as_json_at_any_depth() -> None:
+    def chart() -> dict[str, list[Colour | Point]]:
+        return {"a": [Colour.RED, Point(1)]}
+
+    made = tool_from(chart)
+    assert made.handler is not None
+    assert made.handler() == {"a": ["red", {"x": 1, "y": 0.0}]}
+
+
 def test_function_with_plain_hints_is_its_own_handler() -> None:
     def plain(a: int, b: list[str] | None = None) -> dict[str, int]:
         return {}
