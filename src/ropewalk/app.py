@@ -56,7 +56,8 @@ class App:
     """Toolbox, store and engine together. `async with App() as app:` closes what it opened.
 
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
-    `.ropewalk/ropewalk.db` in `directory` (the working directory). `tools` are `@tool` functions, plain callables or Tools.
+    `.ropewalk/ropewalk.db` in `directory` (the working directory). `tools` are `@tool` functions,
+    plain callables or Tools.
     """
 
     def __init__(
@@ -272,7 +273,7 @@ class App:
         caller = self._caller(executor)
         if executor is None:
             await self._ready(loaded)
-        check_input(loaded.flow, input)
+        input = check_input(loaded.flow, input)
         state = check_json(dict(variables), "variables") if variables else None
         job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
         return await self.engine.run(job)

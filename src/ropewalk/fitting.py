@@ -41,13 +41,17 @@ def tools_of(body: Graph) -> set[str]:
     return found
 
 
-def check_input(flow: Flow, input: Json) -> None:
-    """Raise InvalidInput, with every problem, when `input` is no JSON or does not fit the schema."""
+def check_input(flow: Flow, input: Json) -> Json:
+    """The input in containers of our own; InvalidInput, with every problem, when it is no JSON or
+    does not fit the schema. No input counts as `{}` where the schema asks for an object."""
+    if input is None and isinstance(flow.input_schema, dict) and flow.input_schema.get("type") == "object":
+        input = {}
     try:
-        check_json(input, "input")
+        input = check_json(input, "input")
     except InvalidValue as exc:
         raise InvalidInput([Problem(path=exc.place, message=exc.message)]) from exc
     if flow.input_schema is not None:
         problems = compile_schema(flow.input_schema).problems(input, "input")
         if problems:
             raise InvalidInput(problems)
+    return input

@@ -25,67 +25,98 @@ _INFINITY = float("inf")
 
 
 def check_json(value: Any, place: str = "value") -> Any:
-    """Return `value` itself when it is JSON within the limits; raise InvalidValue otherwise.
+    """A copy of `value` when it is JSON within the limits; raises InvalidValue otherwise.
 
     Tuples, subclasses of the JSON types, NaN, infinities, integers past 64 bits, NUL, lone
     surrogates and other keys than strings are refused: a value is the same in every store.
     """
     try:
-        if is_json(value):
-            return value
+        taken = own(value)
     except RecursionError:
-        pass
-    raise _complaint(value, place)
+        taken = NOT_JSON
+    if taken is NOT_JSON:
+        raise _complaint(value, place)
+    return taken
 
 
 _good_keys: set[str] = set()
 """Object keys found to be good, bounded: keys repeat, and a look here is a third of the check."""
 
 
-def is_json(value: Any, depth: int = MAX_DEPTH) -> bool:
-    """Whether `value` is JSON within the limits: `check_json` without the complaint.
+class _NotJson:
+    """The type of NOT_JSON."""
 
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NOT_JSON"
+
+
+NOT_JSON: Final = _NotJson()
+"""What `own` gives for a value that is not JSON."""
+
+
+def own(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """`value` in lists and objects of our own when it is JSON within the limits, else NOT_JSON.
+
+    Checked and copied in one walk: what a tool does to its result afterwards must not reach us.
     Every result of every tool comes through here, so it is ordered by what is common and leaves
     are looked at inline: a call per leaf would be half the cost of the walk.
     """
     kind = type(value)
     if kind is dict:
         if not depth:
-            return False
+            return NOT_JSON
+        taken = value.copy()
         for key, item in value.items():
             if type(key) is not str or (key not in _good_keys and not _is_key(key)):
-                return False
+                return NOT_JSON
             kind = type(item)
             if kind is int:
                 if not _INT_MIN <= item <= _INT_MAX:
-                    return False
+                    return NOT_JSON
             elif kind is str:
                 if (not item.isascii() or "\0" in item) and not _is_text(item):
-                    return False
-            elif item is not None and not is_json(item, depth - 1):
-                return False
-        return True
+                    return NOT_JSON
+            elif item is not None and kind is not bool:
+                item = own(item, depth - 1)
+                if item is NOT_JSON:
+                    return NOT_JSON
+                taken[key] = item
+        return taken
     if kind is list:
         if not depth:
-            return False
-        for item in value:
+            return NOT_JSON
+        taken = value.copy()
+        for index, item in enumerate(value):
             kind = type(item)
             if kind is int:
                 if not _INT_MIN <= item <= _INT_MAX:
-                    return False
+                    return NOT_JSON
             elif kind is str:
                 if (not item.isascii() or "\0" in item) and not _is_text(item):
-                    return False
-            elif item is not None and not is_json(item, depth - 1):
-                return False
-        return True
+                    return NOT_JSON
+            elif item is not None and kind is not bool:
+                item = own(item, depth - 1)
+                if item is NOT_JSON:
+                    return NOT_JSON
+                taken[index] = item
+        return taken
     if kind is str:
-        return _is_text(value)
+        return value if _is_text(value) else NOT_JSON
     if kind is int:
-        return bool(_INT_MIN <= value <= _INT_MAX)
+        return value if _INT_MIN <= value <= _INT_MAX else NOT_JSON
     if kind is float:
-        return bool(-_INFINITY < value < _INFINITY)  # False for NaN too
-    return value is None or kind is bool
+        return value if -_INFINITY < value < _INFINITY else NOT_JSON  # neither holds for NaN
+    return value if value is None or kind is bool else NOT_JSON
+
+
+def is_json(value: Any) -> bool:
+    """Whether `value` is JSON within the limits: `check_json` without the complaint."""
+    try:
+        return own(value) is not NOT_JSON
+    except RecursionError:
+        return False
 
 
 def _is_key(key: str) -> bool:

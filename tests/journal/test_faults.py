@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ class Disk(apsw.VFS):
         self.what = "write"
         self.left = 10**9
         self.used = 0
+        self.times = 10**9  # How often it fails before it works again by itself.
         self.most: int | None = None  # A write beyond this offset fails as well.
         super().__init__("faulty", "unix", makedefault=True)
 
@@ -34,11 +35,18 @@ class Disk(apsw.VFS):
     def breaks(self, what: str) -> None:
         if what == self.what:
             self.used += 1
-            if self.used > self.left:
+            if self.used > self.left and self.times:
+                self.times -= 1
                 raise self.error("injected")
 
     def mend(self) -> None:
-        self.left, self.most = 10**9, None
+        self.left, self.times, self.most = 10**9, 10**9, None
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.002)
 
 
 class File(apsw.VFSFile):
@@ -171,22 +179,22 @@ def test_failure_nobody_waited_for_surfaces_at_the_next_wait(tmp_path: Path, dis
     asyncio.run(test())
 
 
-def test_entry_after_one_that_failed_unseen_is_not_written_alone(tmp_path: Path, disk: Disk) -> None:
+def test_run_does_not_end_over_entries_that_failed_unseen(tmp_path: Path, disk: Disk) -> None:
     async def test() -> None:
-        store = SqliteStore(tmp_path / "s.db")
+        store = SqliteStore(tmp_path / "s.db", poll=60)
         log = await store.open(NewRun(id="r", kind="chain"))
-        disk.left, disk.used = 0, 1
-        for i in range(40):
-            log.append(Entry(f"note{i}", "node"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)  # The thread has them; whether they failed, this loop cannot know yet.
-        with store._writer.lock:  # The thread has failed by the time it lets go of this.
-            pass
-        last = asyncio.ensure_future(log.finish("completed", None))
-        await asyncio.gather(last, return_exceptions=True)
-        disk.mend()
-        if last.exception() is not None:
-            await log.finish("completed", None)
+        await until(lambda: store._writer.watch._next_look > 0)  # The thread has nothing else to do.
+        disk.error, disk.left, disk.used, disk.times = apsw.IOError, 0, 1, 1
+        with store._writer.lock:
+            for i in range(40):
+                log.append(Entry(f"note{i}", "node"))
+            await until(store._writer._queue.empty)  # The thread has them, and waits for the lock.
+            end = asyncio.ensure_future(log.finish("completed", None))
+            await until(lambda: not store._writer._queue.empty())
+        # The disk has failed once and works again; the loop has heard of neither.
+        with pytest.raises(StoreError, match="disk reports an error"):
+            await end
+        assert await log.finish("completed", None) == "completed"
         assert len(store.history("r")) == 40
         store.close()
 

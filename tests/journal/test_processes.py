@@ -18,6 +18,7 @@ import pytest
 
 from ropewalk.errors import RunBusy
 from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.claim import Claim, Doubt, take
 from ropewalk.journal.lease import me
 from ropewalk.journal.sqlite import SqliteStore
 
@@ -190,7 +191,7 @@ def test_clock_that_jumps_does_not_end_a_lease(path: Path, jump: float) -> None:
     async def test() -> None:
         await begun(path)
         elsewhere(path, beat=time.time() + jump)
-        store = SqliteStore(path, lease=1.0, poll=0.02)
+        store = SqliteStore(path, lease=20.0, poll=0.02)
         attempt = asyncio.create_task(store.open(new()))
         await asyncio.sleep(0.1)
         assert not attempt.done()
@@ -199,6 +200,20 @@ def test_clock_that_jumps_does_not_end_a_lease(path: Path, jump: float) -> None:
             await attempt
 
     run(test())
+
+
+def test_owner_that_beats_at_the_last_moment_keeps_its_run(path: Path) -> None:
+    run(begun(path))
+    elsewhere(path, beat=time.time() - 3600)
+    store = SqliteStore(path)
+    doubt = store._writer.run(lambda c: take(c, "r", 10.0, False, None))
+    assert isinstance(doubt, Doubt)
+    elsewhere(path, beat=time.time() - 3599)
+    again = store._writer.run(lambda c: take(c, "r", 10.0, False, doubt))
+    assert isinstance(again, Doubt)
+    assert again.beat != doubt.beat
+    assert isinstance(store._writer.run(lambda c: take(c, "r", 10.0, False, again)), Claim)
+    store.close()
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0])

@@ -92,8 +92,10 @@ def test_lone_entry_changes_no_thread_while_commits_are_quick(path: Path) -> Non
 
 def test_loop_goes_on_while_another_process_holds_the_store(path: Path) -> None:
     async def test() -> None:
-        store = SqliteStore(path)
+        store = SqliteStore(path, poll=60)
         log = await store.open(new())
+        await until(lambda: store._writer.watch._next_look > 0)
+        store._writer._cost = 0.0  # It will be tried on the loop.
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
         waiting = log.append(Entry("a", "call"))
@@ -106,6 +108,29 @@ def test_loop_goes_on_while_another_process_holds_the_store(path: Path) -> None:
         await waiting
         store.close()
         other.close()
+
+    run(test())
+
+
+def test_lone_entry_does_not_overtake_what_was_handed_over(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path, poll=60)
+        log = await store.open(new())
+        await until(lambda: store._writer.watch._next_look > 0)
+        put = store._writer.put
+        late: list[tuple[Any, Any]] = []
+        store._writer.put = lambda *parcel: late.append(parcel)  # type: ignore[method-assign]
+        store._writer._cost = 1.0
+        log.append(Entry("first", "node"))
+        await until(lambda: bool(late))
+        store._writer._cost = 0.0
+        second = log.append(Entry("second", "node"))
+        await until(lambda: len(late) == 2 or second.done())
+        for parcel in late:
+            put(*parcel)
+        await second
+        assert [e.path for e in store.history("r")] == ["first", "second"]
+        store.close()
 
     run(test())
 

@@ -86,6 +86,8 @@ class ChainCompiler:
         until = self.fields.get("until")
         if looping:
             test = self.expression(until, "until", within) if until is not None else None
+            # The value of a round is what `$prev` is in the next one; the results are read from the nodes.
+            body = replace(body, result=Ref("prev"))
             rounds = Loop(body=body, limit=int(self.fields["maxIterations"]), until=test, collect=False)
             hidden = Node(id=self._free(ROUNDS), op=rounds, meta=Meta(hidden=True, labels=LABELS))
             body = Graph(nodes=(hidden,), result=Ref("out", (hidden.id,)), ordered=True)

@@ -9,14 +9,15 @@ from ..values import Json
 
 
 class Direct(Protocol):
-    """The pipeline of an async local handler in parts: `await start(args)`; what is not `good` goes
-    through `settle`; what was raised becomes `failed(error)`. The engine keeps the timeout."""
+    """The pipeline of an async local handler in parts: `raw = await start(args)`; the result is
+    `take(raw)`, or `settle(raw)` where that is NOT_JSON; what was raised becomes `failed(error)`.
+    The engine keeps the timeout."""
 
     @property
     def start(self) -> Callable[[dict[str, Json]], Awaitable[Any]]: ...
 
     @property
-    def good(self) -> Callable[[Any], bool]: ...
+    def take(self) -> Callable[[Any], Any]: ...
 
     @property
     def settle(self) -> Callable[[Any], Json]: ...

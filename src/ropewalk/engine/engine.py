@@ -7,6 +7,7 @@ died is taken over and goes on from what its journal holds.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,7 @@ class Engine:
         self.store = store
         self.live: dict[str, Run] = {}
         self._waiting: dict[str, asyncio.Future[Json]] = {}
+        self._others: Counter[str] = Counter()  # callers waiting for a run that another one executes
         self._programs: dict[tuple[str, int, bool, bool], Program] = {}
 
     def program(self, job: Job) -> Program:
@@ -72,7 +74,13 @@ class Engine:
         while True:
             here = self._waiting.get(job.run_id)
             if here is not None and here.get_loop() is asyncio.get_running_loop():
-                return _result(await asyncio.shield(here))
+                self._others[job.run_id] += 1
+                try:
+                    return _result(await asyncio.shield(here))
+                except _Abandoned:
+                    continue
+                finally:
+                    self._others[job.run_id] -= 1
             try:
                 log = await self.store.open(
                     NewRun(
@@ -122,7 +130,7 @@ class Engine:
             return result
         except BaseException as exc:
             if not waiting.done():
-                waiting.set_exception(exc if isinstance(exc, Exception) else RunBusy(job.run_id, "nobody any more"))
+                waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
                 waiting.exception()  # retrieved: nobody may be waiting
             raise
         finally:
@@ -137,7 +145,10 @@ class Engine:
             ending = await run.execute()
         except asyncio.CancelledError:
             # Interrupted from outside, not stopped: whoever resumes it goes on from the journal.
-            await (log.release() if self.store.durable else log.finish("stopped", None))
+            if self.store.durable or self._others[job.run_id]:
+                await log.release()
+            else:
+                await log.finish("stopped", None)
             raise
         except BaseException:
             await _given_up(log)
@@ -159,6 +170,10 @@ class Engine:
     def stop(self, run_id: str) -> bool:
         """Mark a running execution as stopped at once; its process cancels what is in flight."""
         return self.store.request_stop(run_id)
+
+
+class _Abandoned(Exception):
+    """The task that executed a run was cancelled; somebody who waits for it takes over."""
 
 
 async def _given_up(log: Log) -> None:

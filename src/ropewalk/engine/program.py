@@ -146,7 +146,7 @@ class Builder:
         view = plan.view(spot, self.channels) if plan is not None else None
         shown = not node.meta.hidden and (self.watched or (self.durable and spot.tool is None))
         if _is_bare(node) and view is None and not shown and not _has_body(node):
-            return get, go, spot.direct.good if spot.direct is not None else None, spot.slot
+            return get, go, spot.direct.take if spot.direct is not None else None, spot.slot
         write = policy.writer(self.channels, spot, region.graph.ordered)
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
         run = self._policies(node, spot, scope, run)

@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..ir import Yield
-from ..values import Json
+from ..values import NOT_JSON, Json
 from .failure import failure
 from .frame import FIRST, LANE, RUN, Frame, Spot
 from .lane import Lane, clock, lane_of_task
 from .spill import Spill
 
-Cell = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]] | None, Callable[[Any], bool] | None, int]
-"""get, go, good, slot: `good` looks at the result of a direct tool call, None elsewhere."""
+Cell = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]] | None, Callable[[Any], Any] | None, int]
+"""get, go, take, slot: `take` checks and copies the result of a direct tool call, None elsewhere."""
 Run = Callable[[Frame], Awaitable[Yield]]
 Finish = Callable[[Frame], Yield]
 
@@ -41,12 +41,14 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
         outer, lane.track = lane.track, track
         add = track.append
         try:
-            for get, go, good, slot in table:
+            for get, go, take, slot in table:
                 value = get(frame)
                 if go is not None:
                     value = await go(value)
-                    if good is not None and not good(value):
-                        value = order[len(track) - 3].direct.settle(value)
+                    if take is not None:
+                        raw, value = value, take(value)
+                        if value is NOT_JSON:
+                            value = order[len(track) - 3].direct.settle(raw)
                 frame[slot] = value
                 add(clock())
         except BaseException as exc:
@@ -108,7 +110,7 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
             outer, lane.track = lane.track, None
             try:
                 while ready:
-                    get, go, good, slot, spot, after = table[pop()]
+                    get, go, take, slot, spot, after = table[pop()]
                     if ready and spill.handle is None:
                         spill.offer()
                     start = lane.since = clock()
@@ -116,8 +118,10 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
                     value = get(frame)
                     if go is not None:
                         value = await go(value)
-                        if good is not None and not good(value):
-                            value = spot.direct.settle(value)
+                        if take is not None:
+                            raw, value = value, take(value)
+                            if value is NOT_JSON:
+                                value = spot.direct.settle(raw)
                     frame[slot] = value
                     add((spot, start, clock()))
                     for index in after:

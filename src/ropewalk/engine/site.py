@@ -9,7 +9,7 @@ from ..errors import ExpressionError, ToolError, ToolTimeout
 from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Getter, Graph, Step, Yield
-from ..values import Json
+from ..values import NOT_JSON, Json
 from . import durable
 from .frame import FIRST, ITEM, KEY, LANE, LOG, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
 from .lane import Late, lane_of_task, timed
@@ -158,15 +158,16 @@ class CompileSite:
 
 
 def _plain(direct: Any) -> Callable[[Any], Awaitable[Json]]:
-    start, good, settle, failed = direct.start, direct.good, direct.settle, direct.failed
+    start, take, settle, failed = direct.start, direct.take, direct.settle, direct.failed
 
     async def run(args: Any) -> Json:
         try:
-            value = await start(args)
+            raw = await start(args)
         except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
             error = failed(exc)
             raise error from error.__cause__
-        return value if good(value) else settle(value)
+        value = take(raw)
+        return settle(raw) if value is NOT_JSON else value
 
     return run
 

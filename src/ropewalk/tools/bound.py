@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
 from ..schema import compile_schema
-from ..values import Json, check_json, is_json
+from ..values import NOT_JSON, Json, check_json, own
 from .failures import Failures
 from .progress import Progress
 from .result import RunResult
@@ -55,12 +55,12 @@ class Direct:
     """The pipeline of a coroutine handler taken apart, for an engine that puts it into its own loop
     and keeps the timeout itself: no coroutine of ours stands around the handler's.
 
-    `value = await start(args)`; when that raises, `failed(error)` is the ToolError; unless
-    `good(value)`, the result is `settle(value)`, which raises where it cannot be one.
+    `raw = await start(args)`; when that raises, `failed(error)` is the ToolError. The result is
+    `take(raw)`, and where that is NOT_JSON `settle(raw)`, which raises where it cannot be one.
     """
 
     start: Callable[[Args], Awaitable[Any]]
-    good: Callable[[Any], bool]
+    take: Callable[[Any], Any]
     settle: Callable[[Any], Json]
     failed: Callable[[Exception], ToolError]
 
@@ -158,14 +158,14 @@ def _direct(
 
     return Direct(
         start=start,
-        good=is_json if check_out is None else _unsettled,
+        take=own if check_out is None else _unsettled,
         settle=lambda value: settle(value)[0],
         failed=failed,
     )
 
 
-def _unsettled(value: Any) -> bool:
-    return False
+def _unsettled(value: Any) -> Any:
+    return NOT_JSON
 
 
 async def stop_if_cancelled() -> None:
@@ -207,11 +207,10 @@ def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[
             value, original = normalise(raw)
         except Exception as error:
             raise fail.executing(error) from error
-        if not is_json(value):
-            try:
-                check_json(value, "result")
-            except InvalidValue as error:
-                raise fail.output(error, (Problem(path=error.place, message=error.message),)) from error
+        try:
+            value = check_json(value, "result")
+        except InvalidValue as error:
+            raise fail.output(error, (Problem(path=error.place, message=error.message),)) from error
         if check_out is not None:
             check_out(value)
         return value, original
