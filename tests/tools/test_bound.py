@@ -21,6 +21,7 @@ from ropewalk.tools.executor import ExecutorCaller
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.tool import Tool, ToolBackend, tool
 from ropewalk.tools.toolbox import Toolbox
+from ropewalk.values import NOT_JSON
 
 
 @tool
@@ -54,10 +55,11 @@ async def directly(bound: Bound, args: dict[str, Any]) -> Any:
     parts = bound.direct
     assert parts is not None
     try:
-        value = await parts.start(args)
+        raw = await parts.start(args)
     except Exception as error:
         raise parts.failed(error) from error
-    return value if parts.good(value) else parts.settle(value)
+    value = parts.take(raw)
+    return parts.settle(raw) if value is NOT_JSON else value
 
 
 async def outcome(call: Any) -> Any:
@@ -89,6 +91,21 @@ def test_run_call_and_its_parts_agree(tool_id: str, args: dict[str, Any]) -> Non
         assert await outcome(bound.call(args)) == expected
         assert await outcome(directly(bound, args)) == expected
         assert args in ({}, {"rows": [1]}) or "n" in args
+
+    asyncio.run(case())
+
+
+def test_result_is_ours_whatever_the_handler_does_with_it_afterwards() -> None:
+    kept: list[int] = [1]
+
+    async def shares() -> dict[str, Any]:
+        return {"kept": kept}
+
+    async def case() -> None:
+        bound = Runner(Toolbox([shares])).bind("shares")
+        found = [await bound.call({}), await directly(bound, {})]
+        kept.append(2)
+        assert found == [{"kept": [1]}, {"kept": [1]}]
 
     asyncio.run(case())
 

@@ -270,10 +270,9 @@ def _json_object(value: Any, place: str) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise InvalidTool(f"{place} must be an object, not {_type(value)}")
     try:
-        check_json(value, place)
+        copied: dict[str, Json] = check_json(value, place)
     except InvalidValue as error:
         raise InvalidTool(str(error)) from error
-    copied: dict[str, Json] = fresh(value)
     return copied
 
 
