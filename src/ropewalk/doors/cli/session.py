@@ -45,7 +45,7 @@ class Interrupts:
     def _hit(self) -> None:
         self._hits += 1
         if self._hits == 1 and self._run_id:
-            sys.stderr.write("\nstopping the run; once more to leave it as it is\n")
+            sys.stderr.write("\nstopping the run; its tools are being cancelled\n")
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
         elif self._main is not None:
             self._main.cancel()
