@@ -1,0 +1,135 @@
+"""What the specification asks for, one line per sentence, each with an id that a test or case carries.
+
+A case names its ids in `covers:`, a Python test in its docstring. `test_requirements.py` holds the
+two against each other. An id is never used again for something else.
+"""
+
+from __future__ import annotations
+
+CHAINS = """
+CHAIN-FN-1      twelve documented functions in snake_case over a default app; app.chains has the same as methods
+CHAIN-FN-2      in ropewalk.toolchain execute_chain is async and the others are plain functions
+CHAIN-FN-3      app.chains is async throughout
+CHAIN-FN-4      the plain functions read their own writes, on memory and on SQLite
+CHAIN-FN-5      stop_execution only signals: it never waits for the cancellation
+CHAIN-FN-6      the default app is made at the first call, from the working directory then
+CHAIN-FN-7      the default app works across successive event loops
+CHAIN-FN-8      ChainMode, ErrorStrategy and NodeType are exported enums; their string values are accepted everywhere
+CHAIN-FN-9      records: attributes in snake_case, items in camelCase, to_dict() in the documented spelling
+CHAIN-FN-10     chains and executions are stored and survive a restart
+CHAIN-CONFIG-1  id is a UUID when absent
+CHAIN-CONFIG-2  defaults: errorStrategy stop, maxRetries 3, retryDelay 1000, timeout 30000, variables {}
+CHAIN-CONFIG-3  our defaults: concurrency 8, maxIterations 10; until and inputSchema are optional
+CHAIN-CONFIG-4  timeout is of the whole execution and counts only time spent executing
+CHAIN-CONFIG-5  keys are accepted in camelCase and in snake_case and kept in camelCase
+CHAIN-CONFIG-6  the config belongs to the caller: changing it later changes nothing here
+CHAIN-BAD-1     InvalidFlow holds all problems together, in its text and in .problems, each with its place
+CHAIN-BAD-2     no id or no type
+CHAIN-BAD-3     unknown type, mode or strategy, with a suggestion
+CHAIN-BAD-4     tool node without tool
+CHAIN-BAD-5     repeated ids, also in nested nodes
+CHAIN-BAD-6     unknown names in dependsOn, onSuccess, onError
+CHAIN-BAD-7     cycles, named
+CHAIN-BAD-8     bad expressions
+CHAIN-BAD-9     negative numbers
+CHAIN-BAD-10    unknown keys, with "did you mean"
+CHAIN-BAD-11    values that are no JSON
+CHAIN-STORE-1   list_chains gives id, name, description, mode, nodeCount, runCount, created
+CHAIN-STORE-2   clone_chain deep-copies with a new id; overrides replace properties
+CHAIN-STORE-3   export_chain gives JSON that import_chain reads back under a new id
+CHAIN-STORE-4   export . import is the identity but for id and dates
+CHAIN-STORE-5   get_* of an unknown id is None, delete_chain False
+CHAIN-TYPE-1    TOOL: references in params are resolved, the output is the tool's result
+CHAIN-TYPE-2    CONDITION: the boolean, or the chosen branch's last output
+CHAIN-TYPE-3    LOOP over items: one round per element, concurrency, list of round outputs
+CHAIN-TYPE-4    LOOP with until or while, at most maxIterations rounds
+CHAIN-TYPE-5    PARALLEL: all its nodes, at most concurrency at once, {nodeId: output}
+CHAIN-TYPE-6    TRANSFORM: the transformed value of input
+CHAIN-TYPE-7    DELAY: null after the time; a restart waits only what is left
+CHAIN-TYPE-8    WAIT is read, and refused for now with a clear problem
+CHAIN-TYPE-9    types, modes and strategies are accepted in any letter case
+CHAIN-NODE-1    outputVar sets $var.NAME
+CHAIN-NODE-2    a false condition skips the node, output null, in every mode
+CHAIN-NODE-3    on a CONDITION node the condition chooses the branch and never skips
+CHAIN-NODE-4    without a chosen branch the output is the boolean
+CHAIN-NODE-5    $prev is the last node that ran
+CHAIN-NODE-6    sequential and conditional: onSuccess and onError go to a later node, skipping those between
+CHAIN-NODE-7    an onError jump handles the failure
+CHAIN-NODE-8    dag: the nodes named by onSuccess and onError run only on that outcome and depend on the node
+CHAIN-NODE-9    parallel and loop mode refuse jumps at top level
+CHAIN-NODE-10   onError wins over the strategy once retries are spent
+CHAIN-NODE-11   a failure handled by onError is not in errors
+CHAIN-MODE-1    SEQUENTIAL: in order
+CHAIN-MODE-2    CONDITIONAL: the same, each node guarded by its condition
+CHAIN-MODE-3    PARALLEL: all at once, at most concurrency running; the limit is reached
+CHAIN-MODE-4    LOOP: all nodes in order, up to maxIterations
+CHAIN-MODE-5    LOOP: $iteration and $var.iteration count from 0
+CHAIN-MODE-6    LOOP: until is checked after each round
+CHAIN-MODE-7    DAG: a node starts when all in dependsOn are done
+CHAIN-MODE-8    DAG: at most concurrency running; the limit is reached
+CHAIN-MODE-9    DAG: no barrier between levels
+CHAIN-MODE-10   DAG: a dependency skipped by its own condition does not block
+CHAIN-MODE-11   DAG: a failed dependency skips its dependents under continue, and theirs in turn
+CHAIN-MODE-12   of two parallel writers of a variable the later in declared order wins, whatever finished first
+CHAIN-ERROR-1   STOP: halt, running siblings are cancelled, failed
+CHAIN-ERROR-2   CONTINUE: into errors, output null, go on, partial
+CHAIN-ERROR-3   RETRY: up to maxRetries more tries, retryDelay apart
+CHAIN-ERROR-4   RETRY: then as STOP; attempts are counted
+CHAIN-ERROR-5   FALLBACK: the fallback value, references resolved, $error available
+CHAIN-ERROR-6   FALLBACK without a value is as STOP
+CHAIN-ERROR-7   SKIP: go on silently, output null, not in errors, completed
+CHAIN-ERROR-8   a node's own errorStrategy, maxRetries and retryDelay win
+CHAIN-ERROR-9   timeout of the chain: status timeout, tools cancelled, what finished is kept
+CHAIN-EXEC-1    the result: success, executionId, chainId, status, results, variables, errors, duration
+CHAIN-EXEC-2    an error: nodeId, tool, message, kind, attempts
+CHAIN-EXEC-3    success is status == completed
+CHAIN-EXEC-4    an unknown chain raises NotFound
+CHAIN-EXEC-5    get_execution_status: id, chainId, status, startTime, endTime, currentNode, resultCount, errorCount
+CHAIN-EXEC-6    get_execution_details adds every result, attempt and event
+CHAIN-EXEC-7    list_executions of a chain
+CHAIN-EXEC-8    stop_execution marks a running execution stopped at once, cancels what is in flight, gives True
+CHAIN-EXEC-9    stop_execution of anything else gives False
+CHAIN-EXEC-10   tool_executor is async (tool_name, params) -> result; without it the app's toolbox is used
+CHAIN-EXEC-11   a tool that no toolbox knows is no problem at creation, but is at execution without an executor
+CHAIN-EXEC-12   a run with an executor of its own resumes only where it is given again
+CHAIN-EXEC-13   context.variables override the chain's
+CHAIN-EXEC-14   context.input is $input, checked by inputSchema
+CHAIN-EXEC-15   the same executionId twice runs once and gives the first result
+CHAIN-EXEC-16   results has the top-level nodes; in LOOP mode those of the last round, the rounds are in the details
+CHAIN-EXEC-17   a reference to a parallel sibling's output is a problem at check
+"""
+
+REFERENCES = """
+REF-1   a string that begins with $ is a reference, any other without ${ a literal
+REF-2   ${...} is interpolated; alone it keeps the value's type; $${ is a literal ${
+REF-3   $$text is the literal $text
+REF-4   $5 and $typo.x are problems at check
+REF-5   references are resolved in objects and lists, to any depth
+REF-6   tool output is never read as a reference
+REF-7   $input and paths into it
+REF-8   $prev, null in the first
+REF-9   $steps[0] by true position, with or without .output
+REF-10  $steps.NAME and $output.NODE
+REF-11  $var.name
+REF-12  $item, $index, $iteration inside loops
+REF-13  $error inside a fallback
+REF-14  $secret.NAME is read at call time; never journaled, logged or shown
+REF-15  paths: .name, .0 and [0], ["any key"]
+REF-16  a path that does not exist gives missing, which becomes null in a result
+REF-17  in conditions the $ of a root may be left out
+"""
+
+DURABILITY = """
+DUR-1   a step recorded as done never runs again
+DUR-2   resume goes on from what is recorded after a crash
+DUR-3   stop reaches a run of another process within half a second
+DUR-4   delays survive a restart and wait only what is left
+DUR-5   duplicate start with the same id runs once
+DUR-6   10,000 nodes and nesting 64, each with a clear error
+DUR-7   failed attempts are recorded: a resumed run does not begin its tries anew
+DUR-8   the same answer on every store
+"""
+
+REQUIREMENTS: dict[str, str] = {
+    (words := line.split(maxsplit=1))[0]: words[1] for line in (CHAINS + REFERENCES + DURABILITY).split("\n") if line
+}
