@@ -252,7 +252,7 @@ class App:
         """Load, check and run a definition. What fails in a tool is in the outcome, not raised."""
         loaded = self.load(source)
         if concurrency is not None:
-            loaded = self.loaded({**loaded.document, "kind": loaded.kind, "concurrency": concurrency})
+            loaded = self.loaded({**loaded.document, "kind": loaded.kind, "concurrency": concurrency}, loaded.file)
         result = await self.execute(
             loaded, run_id=run_id, input=input, variables=variables, executor=executor, on_event=on_event
         )

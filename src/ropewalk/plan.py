@@ -42,11 +42,7 @@ class Plan:
             if tool and tool not in seen:
                 seen.add(tool)
                 called = f"({', '.join(node['takes'])}) -> {node['gives']}" if node["known"] else ": not known"
-                lines.append(
-                    f"  {tool}({', '.join(node['takes'])}) -> {node['gives']}"
-                    if node["known"]
-                    else f"  {tool}: not known"
-                )
+                lines.append(f"  {tool}{called}")
         if len(lines) == 3:
             lines.append("  none")
         return "\n".join(lines) + "\n"

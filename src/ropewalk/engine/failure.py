@@ -8,7 +8,6 @@ from ..errors import (
     ExpressionError,
     InvalidValue,
     NodeFailed,
-    RopewalkError,
     ToolError,
     ToolTimeout,
 )
@@ -26,10 +25,11 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
         if lane.task.uncancel() > lane.before:
             return exc  # somebody else cancels too
         return named(ToolTimeout(spot.tool or spot.id, spot.limit or 0.0), spot, frame)
+    if spot.direct is not None and isinstance(exc, Exception) and not isinstance(exc, ExpressionError):
+        # Whatever else comes out of a direct call came out of the tool, a nested run's error too.
+        return named(spot.direct.failed(exc), spot, frame)
     if isinstance(exc, (ToolError, ExpressionError, InvalidValue)):
         return named(exc, spot, frame)
-    if spot.direct is not None and isinstance(exc, Exception) and not isinstance(exc, RopewalkError):
-        return named(spot.direct.failed(exc), spot, frame)
     return exc
 
 

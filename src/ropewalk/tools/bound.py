@@ -154,7 +154,8 @@ def _direct(
         return handler(**args)
 
     def failed(error: Exception) -> ToolError:
-        return error if isinstance(error, ToolError) else fail.executing(error)
+        ours = isinstance(error, ToolError) and error.tool_id == fail.tool_id and error.op != "execute"
+        return error if ours and isinstance(error, ToolError) else fail.executing(error)
 
     return Direct(
         start=start,
