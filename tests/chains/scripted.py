@@ -1,12 +1,12 @@
 """Tools that do what a case says, and remember what was asked of them.
 
-    fetch: {gives: 5}                        a result
-    echo: {echo: true}                       its own params
-    flaky: [{fails: busy}, {gives: 3}]       one step per call, the last one stays
-    slow: {hangs: true}                      until it is cancelled
-    late: {after: early, gives: 1}           once a call of `early` has ended
-    wide: {meets: 3, gives: 1}               once three calls are running at the same time
-    nap: {delay: 20, gives: 1}               milliseconds
+fetch: {gives: 5}                        a result
+echo: {echo: true}                       its own params
+flaky: [{fails: busy}, {gives: 3}]       one step per call, the last one stays
+slow: {hangs: true}                      until it is cancelled
+late: {after: early, gives: 1}           once a call of `early` has ended
+wide: {meets: 3, gives: 1}               once three calls are running at the same time
+nap: {delay: 20, gives: 1}               milliseconds
 """
 
 from __future__ import annotations

@@ -68,6 +68,7 @@ class ChainCompiler:
         self.warnings: Report = []
         self.names: dict[str, str] = {}  # variables that are read, and where first
         self.written: set[str] = set()
+        self.ids: dict[str, str] = {}  # every id, and the place of its first node
         self.top = {node.id: i for i, node in enumerate(chain.nodes)}
 
     def flow(self) -> Flow:
@@ -122,6 +123,9 @@ class ChainCompiler:
     # --- one node -----------------------------------------------------------------------------
 
     def node(self, node: ChainNode, within: Within) -> Node:
+        first = self.ids.setdefault(node.id, node.path)
+        if first != node.path and node.id:
+            say(self.problems, join(node.path, "id"), f"the id {node.id!r} is already used, by {first}")
         out = node.get("outputVar")
         if out:
             self.written.add(out)
@@ -186,7 +190,7 @@ class ChainCompiler:
         apart = width > 1 and items is not None
         inside = replace(within, mode="sequential", round="index" if items is not None else "round")
         body = self._line(node.bodies.get("nodes", []), inside)
-        if not body.nodes:
+        if not body.nodes and "nodes" in node.bodies:
             say(self.problems, join(node.path, "nodes"), "must be a non-empty list of nodes")
         limit = node.get("maxIterations")
         over = self.value(items, join(node.path, "items"), within) if items is not None else None
@@ -209,7 +213,7 @@ class ChainCompiler:
         siblings = {n.id: i for i, n in enumerate(body)}
         inside = Within(siblings, False, "parallel", within.round, within.apart | frozenset(siblings))
         nodes = tuple(self.node(n, inside) for n in body)
-        if not nodes:
+        if not nodes and "nodes" in node.bodies:
             say(self.problems, join(node.path, "nodes"), "must be a non-empty list of nodes")
         self._no_jumps(body, "parallel")
         limit = int(node.get("concurrency", self.fields["concurrency"]))
@@ -217,8 +221,9 @@ class ChainCompiler:
         return Graph(nodes=nodes, result=result, limit=limit)
 
     def _transform(self, node: ChainNode, within: Within) -> Expr:
-        spec = node.get("transform") or {}
-        path = join(node.path, "transform")
+        spec, path = node.get("transform"), join(node.path, "transform")
+        if spec is None:
+            return NULL  # which has been reported
         source = node.get("input")
         data: Expr = Ref("prev")
         if source is not None:
@@ -294,8 +299,10 @@ class ChainCompiler:
         """An expression's text."""
         if isinstance(text, bool):
             return Lit(text)
+        if not isinstance(text, str) or not text.strip():
+            return NULL  # which has been reported
         try:
-            return self._bound(parse(str(text)), path, within)
+            return self._bound(parse(text), path, within)
         except ExpressionError as exc:
             self.problems.append(Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion))
             return NULL

@@ -41,7 +41,7 @@ def compile_chain(config: Mapping[str, Json]) -> Compiled:
 
 def _together(found: list[Problem], flow: Flow | None) -> list[Problem]:
     """What is wrong with the document, and with what could be made of it, in the document's order."""
-    told = {problem.path for problem in found}
+    told = {problem.path for problem in found} | {"result"}  # which is ours: what it reads is told elsewhere
     more = [p for p in check(flow).problems if told.isdisjoint(_around(p.path))] if flow is not None else []
     return sorted(dict.fromkeys([*found, *more]), key=_position)
 
@@ -72,7 +72,7 @@ class Rendering:
         ]
         if ending.error is not None and not isinstance(ending.error, NodeFailed):
             kind = type(ending.error).__name__
-            errors = [{"nodeId": None, "tool": None, "message": str(ending.error), "kind": kind, "attempts": 1}]
+            errors += [{"nodeId": None, "tool": None, "message": str(ending.error), "kind": kind, "attempts": 1}]
         return {
             "success": ending.status == "completed",
             "executionId": ending.run_id,
