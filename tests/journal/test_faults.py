@@ -184,11 +184,12 @@ def test_run_does_not_end_over_entries_that_failed_unseen(tmp_path: Path, disk: 
         store = SqliteStore(tmp_path / "s.db", poll=60)
         log = await store.open(NewRun(id="r", kind="chain"))
         await until(lambda: store._writer.watch._next_look > 0)  # The thread has nothing else to do.
-        disk.error, disk.left, disk.used, disk.times = apsw.IOError, 0, 1, 1
         with store._writer.lock:
+            disk.error, disk.left, disk.used, disk.times = apsw.IOError, 0, 1, 1
             for i in range(40):
                 log.append(Entry(f"note{i}", "node"))
-            await until(store._writer._queue.empty)  # The thread has them, and waits for the lock.
+            # The thread has them, and waits for the lock.
+            await until(lambda: log._inbox._under_way == 1 and store._writer._queue.empty())
             end = asyncio.ensure_future(log.finish("completed", None))
             await until(lambda: not store._writer._queue.empty())
         # The disk has failed once and works again; the loop has heard of neither.

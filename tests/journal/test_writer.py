@@ -95,9 +95,10 @@ def test_loop_goes_on_while_another_process_holds_the_store(path: Path) -> None:
         store = SqliteStore(path, poll=60)
         log = await store.open(new())
         await until(lambda: store._writer.watch._next_look > 0)
-        store._writer._cost = 0.0  # It will be tried on the loop.
         other = apsw.Connection(str(path))
-        other.execute("BEGIN IMMEDIATE")
+        with store._writer.lock:  # The thread's first look is over.
+            store._writer._cost = 0.0  # It will be tried on the loop.
+            other.execute("BEGIN IMMEDIATE")
         waiting = log.append(Entry("a", "call"))
         began = time.monotonic()
         for _ in range(20):
@@ -117,6 +118,8 @@ def test_lone_entry_does_not_overtake_what_was_handed_over(path: Path) -> None:
         store = SqliteStore(path, poll=60)
         log = await store.open(new())
         await until(lambda: store._writer.watch._next_look > 0)
+        with store._writer.lock:
+            pass  # The thread's first look is over.
         put = store._writer.put
         late: list[tuple[Any, Any]] = []
         store._writer.put = lambda *parcel: late.append(parcel)  # type: ignore[method-assign]
