@@ -1,0 +1,18 @@
+"""Every test of this folder that asks for a `store` runs once on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stores import STORES
+
+from ropewalk.journal import Store
+
+
+@pytest.fixture(params=list(STORES))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = STORES[request.param](tmp_path)
+    yield made
+    made.close()

@@ -1,0 +1,202 @@
+"""What every store must do: stopping, finding and pruning runs, threads, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from stores import new, run
+
+from ropewalk.errors import StoreError
+from ropewalk.journal import Entry, Store
+
+# --- stopping -----------------------------------------------------------------------------
+
+
+def test_stop_is_final_and_reaches_the_owner(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        told = asyncio.Event()
+        log.on_stop = told.set
+        assert store.request_stop("r")
+        assert not store.request_stop("r")
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.status, row.stop_requested) == ("stopped", True)
+        assert row.ended_at is not None
+        await asyncio.wait_for(told.wait(), 0.5)
+        await log.append(Entry("late", "call", data=1))
+        assert await log.finish("completed", 7, results=1) == "stopped"
+        after = store.get_run("r")
+        assert after is not None
+        assert (after.status, after.ended_at, after.result, after.result_count) == ("stopped", row.ended_at, 7, 1)
+        assert [e.path for e in store.history("r")] == ["late"]
+
+    run(test())
+
+
+def test_stop_before_anyone_listens_is_not_lost(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        store.request_stop("r")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        told: list[int] = []
+        log.on_stop = lambda: told.append(1)
+        await log.append(Entry("a", "node"))
+        await asyncio.sleep(0)
+        assert told == [1]
+
+    run(test())
+
+
+def test_stop_can_come_from_another_thread(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        told = asyncio.Event()
+        log.on_stop = told.set
+        assert await asyncio.to_thread(store.request_stop, "r")
+        await asyncio.wait_for(told.wait(), 0.5)
+
+    run(test())
+
+
+def test_only_a_running_run_can_be_stopped(store: Store) -> None:
+    async def test() -> None:
+        assert not store.request_stop("nowhere")
+        log = await store.open(new())
+        await log.finish("completed", None)
+        assert not store.request_stop("r")
+        row = store.get_run("r")
+        assert row is not None
+        assert row.status == "completed"
+
+    run(test())
+
+
+# --- finding runs -------------------------------------------------------------------------
+
+
+def test_runs_are_listed_newest_first_and_filtered(store: Store) -> None:
+    async def test() -> None:
+        for i, (kind, name) in enumerate([("chain", "Alpha"), ("flow", "Beta"), ("chain", "GÄMMA %_")]):
+            log = await store.open(
+                new(f"r{i}", kind=kind, name=name, definition_id=f"d{i}", input={"x": 1}, started_at=100.0 + i)
+            )
+            if i == 1:
+                await log.finish("failed", {"big": 1}, {"message": "Quota gone"})
+
+        def ids(**filters: Any) -> list[str]:
+            return [row.id for row in store.list_runs(**filters)]
+
+        assert ids() == ["r2", "r1", "r0"]
+        assert ids(limit=2) == ["r2", "r1"]
+        assert ids(kind="chain") == ["r2", "r0"]
+        assert ids(kind="chain", status="running", limit=1) == ["r2"]
+        assert ids(status="failed") == ["r1"]
+        assert ids(definition_id="d0") == ["r0"]
+        assert ids(since=101.0) == ["r2", "r1"]
+        assert ids(text="alph") == ["r0"]
+        assert ids(text="gämma") == ["r2"]
+        assert ids(text="%") == ["r2"]
+        assert ids(text="quota GONE") == ["r1"]
+        assert ids(text="D1") == ["r1"]
+        assert ids(text="' OR 1=1 --") == []
+        assert ids(text="") == ["r2", "r1", "r0"]
+        failed = store.list_runs(status="failed")[0]
+        assert (failed.input, failed.result, failed.error) == (None, None, {"message": "Quota gone"})
+
+    run(test())
+
+
+def test_where_a_run_is_can_be_seen_at_once_from_its_own_process(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        log.touch("fetch", 1.5)
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.current_node, row.spent) == ("fetch", 1.5)
+        assert store.list_runs()[0].current_node == "fetch"
+
+    run(test())
+
+
+def test_pruning_takes_the_oldest_ended_runs_only(store: Store) -> None:
+    async def test() -> None:
+        await store.open(new("live"))
+        for i in range(5):
+            log = await store.open(new(f"r{i}", input="x" * 100_000))
+            await log.append(Entry("a", "call", data="y" * 100_000))
+            await log.finish("completed", None)
+        assert store.prune() == 0
+        assert store.prune(before=0.0) == 0
+        assert store.prune(keep=5) == 0
+        assert store.prune(keep=2) == 3
+        assert [row.id for row in store.list_runs()] == ["r4", "r3", "live"]
+        assert store.history("r0") == []
+        assert store.history("r4")[0].data == "y" * 100_000
+        assert store.prune(before=1e12) == 2
+        assert [row.id for row in store.list_runs()] == ["live"]
+
+    run(test())
+
+
+# --- the store as a whole -----------------------------------------------------------------
+
+
+def test_loops_and_threads_share_a_store(store: Store) -> None:
+    failures: list[BaseException] = []
+
+    async def work(name: str) -> None:
+        log = await store.open(new(name))
+        await asyncio.gather(*[log.append(Entry(f"n{i}", "call", data=i)) for i in range(50)])
+        for i in range(50):
+            await log.append(Entry(f"m{i}", "call", data=i))
+            store.get_run(name)
+        await log.finish("completed", None)
+
+    def thread(name: str) -> None:
+        try:
+            asyncio.run(work(name))
+        except BaseException as error:  # noqa: BLE001 - told to the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=thread, args=(f"t{i}",)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    assert [len(store.history(f"t{i}")) for i in range(4)] == [100] * 4
+
+
+def test_entry_is_recorded_though_the_waiting_was_cancelled(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+
+        async def wait() -> None:
+            await log.append(Entry("a", "call", data=1))
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await log.append(Entry("b", "call", data=1))
+        assert [e.path for e in store.history("r")] == ["a", "b"]
+
+    run(test())
+
+
+def test_closed_store_refuses_and_can_be_closed_again(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        store.close()
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            await log.append(Entry("a", "call"))
+        with pytest.raises(StoreError, match="closed"):
+            await store.open(new("s"))
+
+    run(test())
