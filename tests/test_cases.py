@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chains.scripted import ScriptedTools, misses
 
 import ropewalk.errors
+from chains.scripted import ScriptedTools, misses
 from ropewalk.app import App
 from ropewalk.errors import InvalidFlow
 from ropewalk.source import load

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from requirements import REQUIREMENTS
-
 from ropewalk.source import load
 
 TESTS = Path(__file__).parent
