@@ -7,7 +7,6 @@ died is taken over and goes on from what its journal holds.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +23,12 @@ POLL = 0.05  # seconds between looks at a run that another process executes
 PROGRAMS = 256  # compiled programs kept per engine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Job:
-    """What to run: a checked flow, the document it came from, and how its ending is written down."""
+    """What to run: a checked flow, the document it came from, and how its ending is written down.
+
+    Never changed once made; not frozen only because that doubles the cost of making one.
+    """
 
     run_id: str
     kind: str
@@ -49,8 +51,6 @@ class Engine:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.live: dict[str, Run] = {}
-        self._waiting: dict[str, asyncio.Future[Json]] = {}
-        self._others: Counter[str] = Counter()  # callers waiting for a run that another one executes
         self._programs: dict[tuple[str, int, bool, bool], Program] = {}
 
     def program(self, job: Job) -> Program:
@@ -72,15 +72,12 @@ class Engine:
         cancellation leaves a durable run as it is, to be resumed.
         """
         while True:
-            here = self._waiting.get(job.run_id)
-            if here is not None and here.get_loop() is asyncio.get_running_loop():
-                self._others[job.run_id] += 1
+            live = self.live.get(job.run_id)
+            if live is not None and live.loop is asyncio.get_running_loop():
                 try:
-                    return _result(await asyncio.shield(here))
+                    return _result(await asyncio.shield(live.ended()))
                 except _Abandoned:
                     continue
-                finally:
-                    self._others[job.run_id] -= 1
             try:
                 log = await self.store.open(
                     NewRun(
@@ -116,27 +113,28 @@ class Engine:
         finished = log.finished
         if finished is not None:
             return _result(finished.result)
-        if log.run.fingerprint and log.run.fingerprint != job.fingerprint:
-            await log.release()
-            raise JournalConflict(job.run_id, "", "the run was started with another definition")
+        spent = 0.0
+        if log.resumed:
+            spent = log.run.spent
+            if log.run.fingerprint and log.run.fingerprint != job.fingerprint:
+                await log.release()
+                raise JournalConflict(job.run_id, "", "the run was started with another definition")
         program = self.program(job)
-        run = Run(program, job.run_id, job.input, log, state=job.state, spent=log.run.spent, watcher=job.watcher)
+        run = Run(program, job.run_id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
         log.attach(run.entries)
         self.live[job.run_id] = run
-        waiting = self._waiting[job.run_id] = asyncio.get_running_loop().create_future()
         try:
             result = await self._to_the_end(job, run, log)
-            waiting.set_result(result)
-            return result
         except BaseException as exc:
-            if not waiting.done():
-                waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
-                waiting.exception()  # retrieved: nobody may be waiting
-            raise
-        finally:
             del self.live[job.run_id]
-            if self._waiting.get(job.run_id) is waiting:
-                del self._waiting[job.run_id]
+            if run.waiting is not None:
+                run.waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
+                run.waiting.exception()  # retrieved: whoever waits may be gone
+            raise
+        del self.live[job.run_id]
+        if run.waiting is not None:
+            run.waiting.set_result(result)
+        return result
 
     async def _to_the_end(self, job: Job, run: Run, log: Log) -> dict[str, Json]:
         if run.watcher is not None:
@@ -145,7 +143,7 @@ class Engine:
             ending = await run.execute()
         except asyncio.CancelledError:
             # Interrupted from outside, not stopped: whoever resumes it goes on from the journal.
-            if self.store.durable or self._others[job.run_id]:
+            if self.store.durable or run.waiting is not None:
                 await log.release()
             else:
                 await log.finish("stopped", None)

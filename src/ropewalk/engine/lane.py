@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from .frame import Spot
 
@@ -76,6 +75,16 @@ class Watch:
         else:
             self.by_task[lane.task] = outer
 
+    def set(self, timer: Deadline) -> Deadline:
+        self.timers[timer] = None
+        self.arm(timer.when)
+        return timer
+
+    def unset(self, timer: Deadline) -> None:
+        """Forget a deadline: what it watched is over, so it is too late to cancel it."""
+        del self.timers[timer]
+        timer.late = True
+
     def arm(self, when: float) -> None:
         if when < self.when:
             if self.handle is not None:
@@ -107,13 +116,17 @@ class Watch:
             self.arm(earliest)
 
 
-_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, Watch] = WeakKeyDictionary()
+_watches: dict[int, Watch] = {}
 
 
 def watch_of(loop: asyncio.AbstractEventLoop) -> Watch:
-    found = _watches.get(loop)
-    if found is None:
-        found = _watches[loop] = Watch(loop)
+    """The watch of a loop. By its id, since a weak dictionary is dear and every run comes by; what
+    belongs to closed loops goes when a new loop comes."""
+    found = _watches.get(id(loop))
+    if found is None or found.loop is not loop:
+        for key in [key for key, watch in _watches.items() if watch.loop.is_closed()]:
+            _watches.pop(key, None)
+        found = _watches[id(loop)] = Watch(loop)
     return found
 
 
@@ -151,9 +164,7 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
         assert task is not None
         before = task.cancelling()
         watch = watch_of(loop)
-        timer = Deadline(task, clock() + seconds)
-        watch.timers[timer] = None
-        watch.arm(timer.when)
+        timer = watch.set(Deadline(task, clock() + seconds))
         try:
             return await run(value)
         except asyncio.CancelledError:
@@ -162,7 +173,6 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
                 raise Late from None
             raise
         finally:
-            del watch.timers[timer]
-            timer.late = True  # too late to cancel: the step is over
+            watch.unset(timer)
 
     return with_deadline

@@ -15,7 +15,7 @@ from ..journal.journal import Entry, Log
 from ..values import Json
 from .durable import attempt_of
 from .frame import FIRST, STATE, Frame, Outcome, Spot, path_of, value_in
-from .lane import Lane, clock, watch_of
+from .lane import Deadline, Lane, clock, watch_of
 from .program import Program
 
 Watcher = Callable[[Event], None]
@@ -42,8 +42,8 @@ class Run:
     """The execution in progress: what frames and steps reach through `frame[RUN]`."""
 
     __slots__ = (
-        "attempts", "errors", "frame", "id", "input", "lane", "log", "mono", "program", "records", "secrets",
-        "spent", "state", "stopping", "task", "timed_out", "wall", "watcher",
+        "attempts", "errors", "frame", "id", "input", "lane", "log", "loop", "mono", "program", "records", "secrets",
+        "spent", "state", "stopping", "task", "wall", "waiting", "watcher",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +64,9 @@ class Run:
         self.attempts: list[tuple[str, str, int, NodeFailed, float | None, float]] = []
         self.secrets: dict[str, str] = {}
         self.task: asyncio.Task[Any] | None = None
-        self.stopping = self.timed_out = False
+        self.stopping = False
+        self.loop = asyncio.get_running_loop()
+        self.waiting: asyncio.Future[Any] | None = None
         self.wall, self.mono = time.time(), clock()
         self.frame: Frame | None = None
         self.lane: Lane | None = None
@@ -72,6 +74,12 @@ class Run:
     def now(self) -> float:
         """Wall-clock seconds."""
         return time.time()
+
+    def ended(self) -> asyncio.Future[Any]:
+        """Done when the run is over, with its result; made for the first who asks."""
+        if self.waiting is None:
+            self.waiting = self.loop.create_future()
+        return self.waiting
 
     # --- what steps ask for -------------------------------------------------------------------
 
@@ -117,11 +125,6 @@ class Run:
             self.stopping = True
             self.task.cancel()
 
-    def _time_out(self) -> None:
-        if self.task is not None and not self.stopping:
-            self.timed_out = True
-            self.task.cancel()
-
     def touch(self, node: str) -> None:
         """Say where a durable run is, for people who look from outside."""
         self.log.touch(node, self.spent + clock() - self.mono)
@@ -132,14 +135,13 @@ class Run:
         program = self.program
         task = asyncio.current_task()
         assert task is not None
-        loop = task.get_loop()
-        lane, watch = Lane(task), watch_of(loop)
+        lane, watch = Lane(task), watch_of(task.get_loop())
         self.lane = lane
         outer = watch.add(lane, program.limit)
         self.task = task
         self.log.on_stop = self.stop
         limit = program.flow.timeout
-        timer = loop.call_later(max(0.0, limit - self.spent), self._time_out) if limit is not None else None
+        timer = watch.set(Deadline(task, self.mono + max(0.0, limit - self.spent))) if limit is not None else None
         frame = self.frame = self._open(lane)
         value: Json = None
         error: Exception | None = None
@@ -150,8 +152,8 @@ class Run:
             status, error = "failed", exc
             self.errors.append(exc)
         except asyncio.CancelledError:
-            ours = self.stopping or self.timed_out
-            if not ours or task.uncancel() > lane.before:
+            late = timer is not None and timer.late
+            if not (self.stopping or late) or task.uncancel() > lane.before:
                 raise
             if self.stopping:
                 status, error = "stopped", RunStopped(self.id)
@@ -161,7 +163,7 @@ class Run:
             self.task = None
             self.log.on_stop = None
             if timer is not None:
-                timer.cancel()
+                watch.unset(timer)
             watch.remove(lane, outer)
         return self._ending(frame, status, value, error)
 

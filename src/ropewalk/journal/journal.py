@@ -6,7 +6,7 @@ replaced writes nothing more.
 
 Refused here: knowing what a flow is, and secrets (the engine removes them first).
 To add a store, implement `Store` and `Log` in a file beside this one, name it in `address.py`,
-and add it to the list in `tests/conformance/test_store.py`. A store whose writes travel may
+and add it to the list in `tests/conformance/stores.py`. A store whose writes travel may
 send a batch twice: entries are unique, and the run's epoch fences off a replaced owner.
 """
 
@@ -115,6 +115,11 @@ class Log(Protocol):
     @property
     def run(self) -> RunRow:
         """The run as it was when it was opened."""
+        ...
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the run had an owner before this one."""
         ...
 
     @property

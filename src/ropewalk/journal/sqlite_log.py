@@ -53,6 +53,10 @@ class SqliteLog:
         self._on_stop: Callable[[], None] | None = None
 
     @property
+    def resumed(self) -> bool:
+        return self.epoch > 1
+
+    @property
     def on_stop(self) -> Callable[[], None] | None:
         return self._on_stop
 
