@@ -52,6 +52,8 @@ command = "npx"
 args = ["-y", "server", "${HOME_DIR}"]
 env = {TOKEN = "${TOKEN:-none}"}
 timeout = 5
+connect_timeout = 7.5
+mode = "legacy"
 [mcp.web]
 url = "https://example.com/mcp"
 headers = {Authorization = "Bearer ${KEY}"}
@@ -72,9 +74,15 @@ nodes = 5
     config = read_config(tmp_path, environ={"HOME_DIR": "/srv", "KEY": "k1"})
     files, web = config.servers["files"], config.servers["web"]
     assert config.modules == ("mytools", "more.tools")
-    assert (files.command, files.args, dict(files.env)) == ("npx", ("-y", "server", "/srv"), {"TOKEN": "none"})
-    assert (files.timeout, files.cwd) == (5, str(tmp_path))
-    assert (web.url, dict(web.headers)) == ("https://example.com/mcp", {"Authorization": "Bearer k1"})
+    assert (files.command, files.args, dict(files.env)) == (
+        "npx",
+        ("-y", "server", "/srv"),
+        {"TOKEN": "${TOKEN:-none}"},
+    )
+    assert (files.timeout, files.connect_timeout, files.mode, files.cwd) == (5, 7.5, "legacy", str(tmp_path))
+    assert (web.url, dict(web.headers), web.cwd) == (
+        "https://example.com/mcp", {"Authorization": "Bearer ${KEY}"}, None
+    )  # fmt: skip
     assert set(config.servers) == {"files", "web"}
     assert config.providers["pay"].openapi == "pay.json"
     assert (config.store, config.sync) == (f"sqlite:///{tmp_path}/data/runs.db", "full")
@@ -99,6 +107,8 @@ def test_secrets_do_not_show_in_the_text_of_a_configuration(tmp_path):
         ("[limits]\nnodes = true\n", 2, 1, "a whole number above 0"),
         ("[mcp.a]\ncommand = 'x'\nurl = 'y'\n", 1, 2, "either a command or a url"),
         ("[mcp.\"a.b\"]\ncomand = 'x'\n", 2, 1, "did you mean command?"),
+        ("[mcp.a]\ncommand = 'x'\nmode = 'legcy'\n", 3, 1, "mode: must be one of auto, legacy, 2026-07-28"),
+        ("[mcp.a]\nurl = 'x'\nconnect_timeout = 0\n", 3, 1, "a number of seconds above 0"),
         ("[mcp]\nfiel = 'x'\n", 2, 1, "did you mean file?"),
         ("[mcp]\nfile = 'nope.json'\n", 2, 1, "there is no 'nope.json'"),
         ("mcp = 3\n", 1, 1, "must be a table"),
@@ -139,6 +149,22 @@ def test_one_server_that_cannot_be_used_does_not_stop_the_others(tmp_path):
     assert list(config.servers) == ["b"]
     assert config.broken["a"] == "environment variable NOT_SET is not set"
     assert set(config.broken) == {"a", "c", "d"}
+
+
+@pytest.mark.parametrize("key", ["env", "headers"])
+def test_a_variable_in_env_and_headers_is_looked_for_and_left_to_who_connects(tmp_path, key):
+    own = "command = 'x'" if key == "env" else "url = 'http://x'"
+    write(tmp_path / "ropewalk.toml", f"[mcp.a]\n{own}\n{key} = {{K = '${{OUTER}}'}}\n")
+    found = read_config(tmp_path, environ={"OUTER": "${INNER}", "INNER": "secret"}).servers["a"]
+    assert dict(getattr(found, key)) == {"K": "${OUTER}"}
+    assert read_config(tmp_path, environ={"INNER": "x"}).broken == {"a": "environment variable OUTER is not set"}
+
+
+def test_a_default_stands_for_an_empty_variable_and_a_value_is_not_read_again(tmp_path):
+    args = "['${A:-one}', '${B:-two}', '${C}', '${D:-}']"
+    write(tmp_path / "ropewalk.toml", f"[mcp.a]\ncommand = 'x'\nargs = {args}\n")
+    found = read_config(tmp_path, environ={"A": "", "B": "${C}", "C": ""}).servers["a"]
+    assert found.args == ("one", "${C}", "", "")
 
 
 def test_the_environment_overrides_the_store(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import import_tools, read_config
+from .errors import ConfigError
 from .tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ def open_project(
     config = read_config(directory)
     toolbox = Toolbox(import_tools(config))
     for name, server in config.servers.items():
-        toolbox.add_mcp(name, _given(server))
+        try:
+            toolbox.add_mcp(name, _given(server))
+        except ConfigError as error:  # one server never stops the others
+            toolbox.failures[name] = str(error)
     for name, provider in config.providers.items():
         toolbox.add_provider(name, _given(provider))
     for name, reason in config.broken.items():

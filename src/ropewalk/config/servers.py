@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,9 +10,10 @@ from typing import Any, Final
 from ..errors import ConfigError, Place
 from .settings import McpServer, Provider
 from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named
+from .variables import fill
 
 SERVERS_FILE: Final = ".mcp.json"
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_LATE: Final = ("env", "headers")  # read by whoever connects, at each connect: so that it can redact them
 
 
 def read_servers(
@@ -89,7 +89,7 @@ def _add_server(
     if given.get("enabled") is False or given.get("disabled") is True:
         return
     try:
-        filled = {key: _filled(given.get(key), environ) for key in ("command", "args", "env", "cwd", "url", "headers")}
+        filled = {key: _filled(key, given.get(key), environ) for key in SERVER_KEYS}
     except KeyError as unset:
         broken[name] = f"environment variable {unset.args[0]} is not set"
         return
@@ -98,10 +98,12 @@ def _add_server(
         command=filled["command"],
         args=tuple(filled["args"] or ()),
         env=filled["env"] or {},
-        cwd=str(home / filled["cwd"]) if filled["cwd"] else str(home),
+        cwd=str(home / (filled["cwd"] or "")) if filled["command"] else None,
         url=filled["url"],
         headers=filled["headers"] or {},
         timeout=given.get("timeout"),
+        connect_timeout=given.get("connect_timeout"),
+        mode=given.get("mode"),
     )
 
 
@@ -114,19 +116,22 @@ def read_providers(table: TomlFile | None, environ: Mapping[str, str], broken: d
             table.wrong(("providers", name), f"[providers.{name}] needs a url")
         if values.pop("enabled", True):
             try:
-                found[name] = Provider(name=name, **{key: _filled(value, environ) for key, value in values.items()})
+                found[name] = Provider(
+                    name=name, **{key: _filled(key, value, environ) for key, value in values.items()}
+                )
             except KeyError as unset:
                 broken[name] = f"environment variable {unset.args[0]} is not set"
     return found
 
 
-def _filled(value: Any, environ: Mapping[str, str]) -> Any:
-    """`value` with `${NAME}` and `${NAME:-default}` filled in, as the common JSON has them;
+def _filled(key: str, value: Any, environ: Mapping[str, str]) -> Any:
+    """The setting `key` with its variables filled in; those of `_LATE` are looked at only.
     KeyError names a variable that is not set."""
     if isinstance(value, list):
-        return [_filled(v, environ) for v in value]
+        return [_filled(key, v, environ) for v in value]
     if isinstance(value, dict):
-        return {k: _filled(v, environ) for k, v in value.items()}
+        return {k: _filled(key, v, environ) for k, v in value.items()}
     if not isinstance(value, str):
         return value
-    return _VARIABLE.sub(lambda m: environ[m[1]] if m[2] is None else environ.get(m[1]) or m[2], value)
+    filled = fill(value, environ)
+    return value if key in _LATE else filled

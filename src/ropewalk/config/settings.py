@@ -6,14 +6,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+
+MODES: Final = ("auto", "legacy", "2026-07-28")
+"""How to speak with an MCP server: ask it, with the older handshake, without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
     """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP).
 
-    `env` is added to the allow-listed environment of the child; `timeout` is seconds per call;
-    `cwd` is where the child starts: the directory of the file that names it, unless set.
+    `env` is added to the allow-listed environment of the child; `env` and `headers` are as written,
+    their variables unread; `timeout` is seconds per call, `connect_timeout` those to connect in;
+    `mode` is one of MODES; `cwd` is where the child starts: the directory of the file that names it,
+    unless set.
     """
 
     name: str
@@ -24,11 +30,14 @@ class McpServer:
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float | None = None
+    connect_timeout: float | None = None
+    mode: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An HTTP tool provider at `url`; with `openapi` (a path or an address) its operations become tools."""
+    """An HTTP tool provider at `url`; with `openapi` (a path or an address) its operations become tools.
+    `headers` are as written, their variables unread."""
 
     name: str
     url: str

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from ..errors import ConfigError, Place
 from ..values import closest
+from .settings import MODES
 
 Check: TypeAlias = Callable[[Any], bool]
 
@@ -42,6 +43,10 @@ def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _mode(value: Any) -> bool:
+    return value in MODES
+
+
 WORDS: Final[dict[Check, str]] = {
     is_text: "text",
     _texts: "a list of texts",
@@ -49,6 +54,7 @@ WORDS: Final[dict[Check, str]] = {
     _seconds: "a number of seconds above 0",
     _count: "a whole number above 0",
     _flag: "true or false",
+    _mode: f"one of {', '.join(MODES)}",
 }
 SERVER_KEYS: Final[dict[str, Check]] = {
     "command": is_text,
@@ -58,6 +64,8 @@ SERVER_KEYS: Final[dict[str, Check]] = {
     "url": is_text,
     "headers": _text_table,
     "timeout": _seconds,
+    "connect_timeout": _seconds,
+    "mode": _mode,
     "enabled": _flag,
 }
 PROVIDER_KEYS: Final[dict[str, Check]] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,12 +18,12 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from ..config.variables import fill
 from ..errors import ConfigError
 from ..values import MAX_BYTES, Json
 
 _EXCERPT: Final = 500
 _CONNECT_SECONDS: Final = 10.0
-_VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _WORTH_ANOTHER_TRY: Final = frozenset((408, 409, 425, 429))
 
 
@@ -150,13 +149,10 @@ class Http:
         return b"".join(parts)
 
     def _resolve(self, value: str) -> str:
-        def read(match: re.Match[str]) -> str:
-            found = os.environ.get(match[1], match[2])
-            if found is None:
-                raise ConfigError(f"{self._place}: the environment variable {match[1]} is not set")
-            return found
-
-        return _VARIABLE.sub(read, value)
+        try:
+            return fill(value, os.environ)
+        except KeyError as unset:
+            raise ConfigError(f"{self._place}: the environment variable {unset.args[0]} is not set") from None
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ..config.settings import MODES
+from ..config.variables import fill
 from ..errors import ConfigError
 from ..values import closest
 
-MODES: Final = ("auto", "legacy", "2026-07-28")
 _COMMON: Final = ("timeout", "connect_timeout", "mode")
 _STDIO: Final = ("command", "args", "env", "cwd")
 _HTTP: Final = ("url", "headers")
@@ -28,7 +29,6 @@ INHERITED: Final = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"
 )  # fmt: skip
 
-_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BREAKS: Final = re.compile(r"[\0\r\n]")
 
@@ -97,15 +97,11 @@ def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], frozenset[
     secrets: set[str] = set()
     found: dict[str, str] = {}
     for name, text in getattr(config, key).items():
-
-        def read(match: re.Match[str], name: str = name) -> str:
-            value = os.environ.get(match[1], match[2])
-            if value is None:
-                raise ConfigError(f"{config}: {key}.{name} reads ${{{match[1]}}}, which is not set in the environment")
-            secrets.add(value)
-            return value
-
-        found[name] = _VARIABLE.sub(read, text)
+        try:
+            found[name] = fill(text, os.environ, secrets)
+        except KeyError as unset:
+            missing = f"${{{unset.args[0]}}}"
+            raise ConfigError(f"{config}: {key}.{name} reads {missing}, which is not set in the environment") from None
         if _BREAKS.search(found[name]) and (key == "headers" or "\0" in found[name]):
             raise ConfigError(f"{config}: {key}.{name} contains a line break or NUL")
     return found, frozenset(s for s in secrets if len(s) >= 6)
