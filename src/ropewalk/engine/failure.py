@@ -12,17 +12,19 @@ from ..errors import (
     ToolTimeout,
 )
 from ..values import Json
-from .frame import Frame, Spot, path_of
+from .frame import RUN, Frame, Spot, path_of
 from .lane import Lane, Late
 
 
 def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = None) -> BaseException:
     """The exception to raise instead: NodeFailed where a node gave up, `exc` itself otherwise."""
     if isinstance(exc, asyncio.CancelledError):
-        if lane is None or not lane.late:
-            return exc
-        lane.late = False
-        if lane.task.uncancel() > lane.before:
+        if lane is None or lane.late is None:
+            if spot.direct is None or lane is None or lane.task.cancelling() > lane.before:
+                return exc
+            return named(spot.direct.failed(RuntimeError("it was cancelled from inside")), spot, frame)
+        lane.forgive()
+        if lane.task.cancelling() > lane.before:
             return exc  # somebody else cancels too
         return named(ToolTimeout(spot.tool or spot.id, spot.limit or 0.0), spot, frame)
     if spot.direct is not None and isinstance(exc, Exception) and not isinstance(exc, ExpressionError):
@@ -35,7 +37,7 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
 
 def named(exc: Exception, spot: Spot, frame: Frame, attempts: int = 1) -> NodeFailed:
     """A NodeFailed that names the node; the cause is chained."""
-    message = exc.reason if isinstance(exc, ToolError) else str(exc)
+    message = frame[RUN].redact(exc.reason if isinstance(exc, ToolError) else str(exc))
     kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
     failed = NodeFailed(path_of(frame, spot), message, node=spot.id, tool=spot.tool, kind=kind, attempts=attempts)
     failed.__cause__ = exc

@@ -20,14 +20,12 @@ ANY = "*"  # a set of names with this member may hold any name
 
 def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: Writes) -> None:
     """Fold updates into `values` itself; the plain case (last wins, no schema) is a store."""
-    for name, update in writes:
+    for name, _ in writes:
         channel = channels.get(name)
         if channel is None or channel.reduce != "last_wins" or channel.schema is not None:
-            break
-        values[name] = update
-    else:
-        return
-    values.update(fold(channels, values, writes))
+            values.update(fold(channels, values, writes))  # all of them or, when one is refused, none
+            return
+    values.update(writes)
 
 
 class FoldPlan:

@@ -21,11 +21,11 @@ clock = time.monotonic  # what event loops use, so a reading here can be a loop 
 class Lane:
     """Where one task is: the node it runs and since when, or the `track` of the line it is in.
 
-    `late` is set before the task is cancelled; `before` counts the cancellations that were under
+    `late` is the node for whose sake the task is being cancelled; `before` counts the cancellations that were under
     way already.
     """
 
-    __slots__ = ("before", "late", "since", "spot", "task", "track")
+    __slots__ = ("before", "late", "least", "since", "spot", "task", "track")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
@@ -33,7 +33,14 @@ class Lane:
         self.since = 0.0
         self.spot: Spot | None = None
         self.track: list[Any] | None = None
-        self.late = False
+        self.late: Spot | None = None
+        self.least: float | None = None  # seconds that the strictest node of the program may take
+
+    def forgive(self) -> None:
+        """Take back a cancellation that the tool it was meant for did not let through."""
+        if self.late is not None:
+            self.late = None
+            self.task.uncancel()
 
     def at(self) -> tuple[Spot | None, float]:
         """The node that runs, None between nodes, and since when."""
@@ -64,6 +71,7 @@ class Watch:
         outer = self.by_task.get(lane.task)
         self.lanes[lane] = None
         self.by_task[lane.task] = lane
+        lane.least = limit
         if limit is not None:
             self.arm(clock() + limit)
         return outer
@@ -98,15 +106,17 @@ class Watch:
         for lane in list(self.lanes):
             spot, since = lane.at()
             limit = spot.limit if spot is not None else None
+            if lane.least is not None:
+                # The strictest node may start right now, so nothing can be late before this.
+                earliest = min(earliest, now + lane.least)
             if limit is None:
-                # At a node without a limit of its own: look again later, a nested call sets one.
-                earliest = min(earliest, now + 1.0)
-            elif since + limit <= now:
-                if not lane.late:
-                    lane.late = True
-                    lane.task.cancel()
-            else:
+                continue
+            if since + limit > now:
                 earliest = min(earliest, since + limit)
+            elif lane.late is not spot:
+                lane.forgive()
+                lane.late = spot
+                lane.task.cancel()
         for timer in list(self.timers):
             if timer.when <= now:
                 timer.expire()
@@ -165,14 +175,19 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
         before = task.cancelling()
         watch = watch_of(loop)
         timer = watch.set(Deadline(task, clock() + seconds))
+        taken_back = False
         try:
             return await run(value)
         except asyncio.CancelledError:
-            # Ours alone: an outer cancellation that came at the same moment goes on.
-            if timer.late and task.uncancel() <= before:
-                raise Late from None
+            if timer.late:
+                taken_back = True
+                # Ours alone: an outer cancellation that came at the same moment goes on.
+                if task.uncancel() <= before:
+                    raise Late from None
             raise
         finally:
+            if timer.late and not taken_back:
+                task.uncancel()  # the step did not let it through and ended in its own way
             watch.unset(timer)
 
     return with_deadline

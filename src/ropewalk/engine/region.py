@@ -109,7 +109,7 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
             spot: Any = None
             outer, lane.track = lane.track, None
             try:
-                while ready:
+                while ready and not spill.closing:
                     get, go, take, slot, spot, after = table[pop()]
                     if ready and spill.handle is None:
                         spill.offer()
@@ -137,8 +137,8 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
             finally:
                 lane.spot, lane.track = None, outer
 
-        spill = Spill(drain, lambda: len(ready), limit)
-        await spill.run(frame[LANE])
+        spill = Spill(drain, lambda: len(ready), limit, frame[LANE])
+        await spill.run()
         return finish(frame)
 
     return run
@@ -157,7 +157,7 @@ def many(
 
         async def drain(lane: Lane) -> None:
             nonlocal claimed
-            while claimed < count:
+            while claimed < count and not spill.closing:
                 index = claimed
                 claimed = index + 1
                 if spill.handle is None and claimed < count and not alone:
@@ -166,9 +166,9 @@ def many(
                 inner[LANE] = lane
                 out[index] = await run(inner)
 
-        spill = Spill(drain, lambda: count - claimed, limit)
+        spill = Spill(drain, lambda: count - claimed, limit, lane_of_task())
         if count:
-            await spill.run(lane_of_task())
+            await spill.run()
         return out
 
     return each

@@ -144,27 +144,34 @@ class Run:
         timer = watch.set(Deadline(task, self.mono + max(0.0, limit - self.spent))) if limit is not None else None
         frame = self.frame = self._open(lane)
         value: Json = None
+        status = ""
         error: Exception | None = None
+        cancelled: asyncio.CancelledError | None = None
         try:
             value = (await program.play(frame)).value
             status = "partial" if self.errors else "completed"
         except NodeFailed as exc:
             status, error = "failed", exc
             self.errors.append(exc)
-        except asyncio.CancelledError:
-            late = timer is not None and timer.late
-            if not (self.stopping or late) or task.uncancel() > lane.before:
-                raise
-            if self.stopping:
-                status, error = "stopped", RunStopped(self.id)
-            else:
-                status, error = "timeout", RunTimeout(self.id, limit or 0.0)
+        except asyncio.CancelledError as exc:
+            cancelled = exc
         finally:
             self.task = None
             self.log.on_stop = None
+            late = timer is not None and timer.late
+            # Whatever became of our own cancellations, the caller's task must not keep them.
+            for _ in range(self.stopping + late):
+                task.uncancel()
+            lane.forgive()
             if timer is not None:
                 watch.unset(timer)
             watch.remove(lane, outer)
+        if cancelled is not None and (not (self.stopping or late) or task.cancelling() > lane.before):
+            raise cancelled
+        if self.stopping:
+            status, error = "stopped", RunStopped(self.id)
+        elif late:
+            status, error = "timeout", RunTimeout(self.id, limit or 0.0)
         return self._ending(frame, status, value, error)
 
     def _open(self, lane: Lane) -> Frame:

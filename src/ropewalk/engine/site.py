@@ -72,12 +72,14 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
 
 def reopener(region: Region) -> Callable[..., Frame]:
     """The frame of the next round: the last one's values and state, under the next key."""
-    writes = region.writes
+    writes, first = region.writes, FIRST + len(region.graph.nodes)
+    blank: list[Any] = [None] * (region.size - first)
 
     def again(inner: Frame, key: int, prev: Json, item: Json = None) -> Frame:
         # Records hold on to the last round's frame, so the next one is another list.
         following = inner.copy()
         following[KEY], following[PREV], following[ITEM], following[PATH] = key, prev, item, None
+        following[first:] = blank  # attempts, errors and kept writes belong to one round
         if writes:
             following[STATE], following[LOG] = dict(inner[STATE]), []
         return following
@@ -121,7 +123,9 @@ class CompileSite:
         return in_time
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:
-        return durable.remember(kind, decide, self.spot) if self.builder.durable else decide
+        # A decision made from a secret is never written down; it is made again.
+        keep = self.builder.durable and not self.builder.secrets
+        return durable.remember(kind, decide, self.spot) if keep else decide
 
     def sleep(self, seconds: Expr, /) -> Step:
         get = _seconds(self.expr(seconds))

@@ -21,23 +21,25 @@ Drain = Callable[[Lane], Awaitable[None]]
 class Spill:
     """Runs `drain` in the caller's task and in as many further tasks as there is work.
 
-    `drain(lane)` claims pieces of work until there are none; `pending()` counts those unclaimed;
-    at most `limit` drains run at once. A worker accounts for itself: a done-callback per task
-    costs a loop callback and a Python call each.
+    `drain(lane)` claims pieces of work until there are none left or `closing` is set; `pending()`
+    counts those unclaimed; at most `limit` drains run at once, the caller's included. A worker
+    accounts for itself: a done-callback per task costs a loop callback and a Python call each.
     """
 
-    __slots__ = ("closing", "drain", "error", "handle", "limit", "live", "loop", "parent", "pending", "tasks", "waiter")
+    __slots__ = (
+        "closing", "cut", "drain", "error", "handle", "lane", "limit", "live", "loop", "pending", "tasks", "waiter",
+    )  # fmt: skip
 
-    def __init__(self, drain: Drain, pending: Callable[[], int], limit: int | None) -> None:
+    def __init__(self, drain: Drain, pending: Callable[[], int], limit: int | None, lane: Lane) -> None:
         self.loop = asyncio.get_running_loop()
-        self.drain, self.pending, self.limit = drain, pending, limit
+        self.drain, self.pending, self.limit, self.lane = drain, pending, limit, lane
         self.handle: asyncio.Handle | None = None
         self.tasks: list[asyncio.Task[None]] = []
         self.live = 0
-        self.waiter: asyncio.Future[None] | None = None
+        self.waiter: asyncio.Future[None] | None = None  # set while the caller has nothing to do
         self.error: BaseException | None = None
-        self.parent: asyncio.Task[Any] | None = None
         self.closing = False
+        self.cut = False  # whether we cancelled the caller, who was busy with a piece of its own
 
     def offer(self) -> None:
         """Ask for help with what is pending, should the loop get control before it is done."""
@@ -46,9 +48,14 @@ class Spill:
     def _spread(self) -> None:
         self.handle = None
         more = self.pending()
+        if not more or self.closing:
+            return
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)  # the caller takes a share again
+            more -= 1
         if self.limit is not None:
             more = min(more, self.limit - 1 - self.live)
-        if more > 0 and not self.closing:
+        if more > 0:
             self.live += more
             create, worker = self.loop.create_task, self._worker
             self.tasks += [create(worker()) for _ in range(more)]
@@ -58,17 +65,12 @@ class Spill:
         assert task is not None
         lane = Lane(task)
         watch = watch_of(self.loop)
-        watch.add(lane)
+        watch.add(lane, self.lane.least)
         try:
             await self.drain(lane)
         except BaseException as exc:
             if self.error is None and not self.closing:
-                self.error, self.closing = exc, True
-                for other in self.tasks:
-                    if other is not task:
-                        other.cancel()
-                if self.waiter is None and self.parent is not None:
-                    self.parent.cancel()  # it is busy with a piece of its own
+                self._fail(exc, task)
             if not isinstance(exc, Exception):
                 raise
         finally:
@@ -78,27 +80,44 @@ class Spill:
             if waiter is not None and not waiter.done() and (not self.live or self.error is not None):
                 waiter.set_result(None)
 
-    async def run(self, lane: Lane) -> None:
+    def _fail(self, exc: BaseException, task: asyncio.Task[None]) -> None:
+        self.error, self.closing = exc, True
+        for other in self.tasks:
+            if other is not task:
+                other.cancel()
+        if self.waiter is None:
+            self.cut = True
+            self.lane.task.cancel()
+
+    async def run(self) -> None:
         """Drain to the end in this task and its helpers; raise the first failure."""
-        parent = self.parent = lane.task
+        lane = self.lane
+        parent, outer = lane.task, lane.track
         before = parent.cancelling()
         try:
             await self.drain(lane)
-            lane.spot = lane.track = None  # from here on others are at work, not this lane
             while self.live and self.error is None:
+                lane.spot = lane.track = None  # others are at work, not this lane
                 self.waiter = self.loop.create_future()
                 await self.waiter
+                self.waiter = None
+                if self.error is None and self.pending():
+                    await self.drain(lane)
             if self.error is not None:
                 raise self.error
         except BaseException as exc:
             self.closing = True
             await self._cancel_rest()
-            mine = self.error is not None and exc is not self.error and isinstance(exc, asyncio.CancelledError)
-            if mine and parent.uncancel() <= before:
-                assert self.error is not None
-                raise self.error from None
+            if self.cut:
+                self.cut = False
+                if parent.uncancel() <= before and isinstance(exc, asyncio.CancelledError):
+                    assert self.error is not None
+                    raise self.error from self.error.__cause__
             raise
         finally:
+            lane.track = outer
+            if self.cut:
+                parent.uncancel()
             if self.handle is not None:
                 self.handle.cancel()
                 self.handle = None
