@@ -1,0 +1,367 @@
+"""Parts for tests of flows and chains: scripted tools, shuffled timing, and a store that dies.
+
+They are real parts, not mocks: ScriptedTools goes through the same pipeline as every tool, DyingStore
+is a real store up to the write at which it dies. There is no fake clock: delays here are real, so
+script events (`held`, `called`) instead of times. To add a behaviour, add a function that makes a Step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from .errors import StoreError
+from .journal.journal import Definition, Entry, Log, NewRun, Store
+from .journal.memory import MemoryStore
+from .tools.bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
+from .tools.executor import ExecutorCaller
+from .tools.local import maybe_await
+from .tools.route import Args, OnProgress, Route
+from .tools.tool import Tool, fresh, parse_tool_id
+from .values import Json, closest
+
+_EVERY: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one call does: wait `after` seconds (`hold`: until released, `hang`: for ever), then
+    fail with `error`, or give `value`, or what `make(args)` gives."""
+
+    value: Json = None
+    error: Exception | None = None
+    make: Callable[..., Any] | None = None
+    after: float = 0.0
+    hold: bool = False
+    hang: bool = False
+
+
+def gives(value: Json, *, after: float = 0.0) -> Step:
+    """A call that gives `value`, a fresh copy each time."""
+    return Step(value=value, after=after)
+
+
+def fails(error: str | Exception, *, after: float = 0.0) -> Step:
+    """A call that raises `error`; a text becomes a RuntimeError."""
+    return Step(error=RuntimeError(error) if isinstance(error, str) else error, after=after)
+
+
+def hangs() -> Step:
+    """A call that ends only by being cancelled."""
+    return Step(hang=True)
+
+
+def held(value: Json = None) -> Step:
+    """A call that gives `value` once the test calls `tools.release(name)`."""
+    return Step(value=value, hold=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """One step per call; the last one stays."""
+
+    steps: tuple[Step, ...]
+
+
+def in_turn(*steps: Any) -> Turns:
+    """One behaviour per call, the last one for every further call: `in_turn(fails("busy"), 3)`."""
+    return Turns(tuple(_step(step) for step in steps))
+
+
+@dataclass(slots=True)
+class ScriptedCall:
+    """One call as it came: `status` is running, done, failed or cancelled; `key` the idempotency
+    key where the caller passes one."""
+
+    tool: str
+    args: Args
+    key: str | None = None
+    status: str = "running"
+
+
+class ScriptedTools:
+    """Tools that do what a script says, and remember what was asked of them. One event loop each.
+
+    The script maps a tool's name to a value, a function of the arguments by name, an exception, or
+    a step from `gives`, `fails`, `hangs`, `held`, `in_turn`. It is an executor (`app.run(...,
+    executor=tools)`), a caller of the engine (`bind`), and `tools()` gives Toolbox tools.
+    """
+
+    version = 0
+
+    def __init__(self, script: Mapping[str, Any] | None = None, /, *, timeout: float = DEFAULT_TIMEOUT, **more: Any):
+        self.script = {
+            name: step if isinstance(step, Turns) else Turns((_step(step),))
+            for name, step in {**(script or {}), **more}.items()
+        }
+        self.calls: list[ScriptedCall] = []
+        self.running = self.peak = 0
+        self._rules = Rules(timeout=timeout)
+        self._released: dict[str, int] = {}
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    async def __call__(self, name: str, params: Args) -> Json:
+        return await self._run(name, params, None)
+
+    def bind(self, tool_id: str) -> Bound:
+        """The tool for the engine: checked like any other, with the idempotency key in the log."""
+
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            return await self._run(tool_id, args, key)
+
+        route = Route(send=send, direct=lambda **args: self._run(tool_id, args, None))
+        return bind_route(tool_id, None, None, route, self._rules)
+
+    def tools(self, schemas: Mapping[str, dict[str, Json]] | None = None) -> list[Tool]:
+        """Tools for a Toolbox or an App; `schemas` are input schemas by name, else every object fits."""
+        return [self._tool(name, (schemas or {}).get(name)) for name in self.script]
+
+    def count(self, name: str) -> int:
+        """How often `name` was called."""
+        return sum(call.tool == name for call in self.calls)
+
+    async def called(self, name: str, times: int = 1) -> None:
+        """Wait until `name` has been called so often."""
+        await self._until(lambda: self.count(name) >= times)
+
+    def release(self, name: str, calls: int = 1) -> None:
+        """Let so many `held` calls of `name`, waiting or still to come, go on."""
+        self._released[name] = self._released.get(name, 0) + calls
+        self._changed()
+
+    def _tool(self, name: str, schema: dict[str, Json] | None) -> Tool:
+        async def handler(**args: Json) -> Any:
+            return await self._run(name, args, None)
+
+        id = parse_tool_id(name)
+        description = "Does what a test's script says."
+        return Tool(id.name, description, schema or {"type": "object"}, None, id.namespace, id.version, handler=handler)
+
+    async def _run(self, name: str, args: Args, key: str | None) -> Any:
+        turns = self.script.get(name)
+        if turns is None:
+            near = closest(name, self.script)
+            raise LookupError(f"no tool {name!r} in the script" + (f"; did you mean {near!r}?" if near else ""))
+        step = turns.steps[min(self.count(name), len(turns.steps) - 1)]
+        call = ScriptedCall(name, fresh(args), key)
+        self.calls.append(call)
+        self.running += 1
+        self.peak = max(self.peak, self.running)
+        self._changed()
+        try:
+            value = await self._do(name, step, args)
+        except asyncio.CancelledError:
+            call.status = "cancelled"
+            raise
+        except BaseException:
+            call.status = "failed"
+            raise
+        else:
+            call.status = "done"
+            return value
+        finally:
+            self.running -= 1
+            self._changed()
+
+    async def _do(self, name: str, step: Step, args: Args) -> Any:
+        if step.hang:
+            await asyncio.get_running_loop().create_future()
+        if step.hold:
+            await self._until(lambda: self._released.get(name, 0) > 0)
+            self._released[name] -= 1
+        if step.after:
+            await asyncio.sleep(step.after)
+        if step.error is not None:
+            raise step.error
+        return fresh(step.value) if step.make is None else await maybe_await(step.make(**args))
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((holds, told))
+            await told
+
+    def _changed(self) -> None:
+        for waiting in [one for one in self._waiting if one[1].done() or one[0]()]:
+            self._waiting.remove(waiting)
+            if not waiting[1].done():
+                waiting[1].set_result(None)
+
+
+def _step(given: Any) -> Step:
+    if isinstance(given, Step):
+        return given
+    if isinstance(given, Turns):
+        raise TypeError("in_turn stands for a whole tool; it cannot be one of its turns")
+    if isinstance(given, Exception):
+        return Step(error=given)
+    return Step(make=given) if callable(given) else Step(value=given)
+
+
+# --- timing ----------------------------------------------------------------------------------
+
+
+class Shuffled:
+    """The same tools under other timing: each call lets the event loop do other things a seeded
+    random number of times, at most `most`, before it begins and again before it answers.
+
+    `tools` is an executor or a caller of the engine, and so is this. What a flow gives must not
+    depend on `seed`.
+    """
+
+    def __init__(self, tools: Any, seed: int, *, most: int = 3) -> None:
+        self.inner = tools if hasattr(tools, "bind") else ExecutorCaller(tools)
+        self._tools, self._random, self._most = tools, random.Random(seed), most
+
+    @property
+    def version(self) -> int:
+        return int(self.inner.version)
+
+    async def __call__(self, name: str, params: Args) -> Json:
+        return await self._around(lambda: maybe_await(self._tools(name, params)))
+
+    def bind(self, tool_id: str) -> Bound:
+        """The tool of the same name, at another pace."""
+        bound: Bound = self.inner.bind(tool_id)
+
+        async def call(
+            args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
+        ) -> Json:
+            return await self._around(lambda: bound.call(args, key, timeout, on_progress))
+
+        direct = bound.direct
+        if direct is not None:
+            start = direct.start
+            direct = replace(direct, start=lambda args: self._around(lambda: start(args)))
+        return replace(bound, call=call, direct=direct)
+
+    async def _around(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        await self._pause()
+        try:
+            return await call()
+        finally:
+            await self._pause()
+
+    async def _pause(self) -> None:
+        for _ in range(self._random.randint(0, self._most)):
+            await asyncio.sleep(0)
+
+
+def interleavings(tools: Any, count: int = 20) -> Iterator[Shuffled]:
+    """`tools` under `count` different timings, the same ones each time; run the flow with each."""
+    for seed in range(count):
+        yield Shuffled(tools, seed)
+
+
+# --- death -----------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class DyingStore:
+    """A durable store that dies at its `at`-th write, as with the process: that write and all after
+    it fail with StoreError, and nothing is released. None: it lives, and `writes` counts.
+
+    A write is an appended entry or a run's ending. With `written` the fatal one is kept and only
+    its acknowledgement is lost. Everything else is the store's own.
+    """
+
+    store: Store
+    at: int | None = None
+    written: bool = False
+    writes: int = 0
+    dead: bool = False
+    appended: list[Entry] = field(default_factory=list)
+    """What this store was asked to record, in order."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def open(self, run: NewRun) -> DyingLog:
+        self.alive()
+        return DyingLog(self, await self.store.open(run))
+
+    async def reopen(self, run_id: str, *, again: bool = False) -> DyingLog:
+        self.alive()
+        return DyingLog(self, await self.store.reopen(run_id, again=again))
+
+    def alive(self) -> None:
+        if self.dead:
+            raise StoreError("the store has died")
+
+    def fatal(self) -> bool:
+        """Count a write; whether it is the one at which the store dies."""
+        self.alive()
+        self.writes += 1
+        self.dead = self.writes == self.at
+        return self.dead
+
+    async def survivor(self, into: Store | None = None) -> Store:
+        """A fresh store (in memory, unless `into` is given) with what this one holds, all of it
+        acknowledged; its running runs have no owner, so they can be resumed."""
+        fresh_store: Store = into if into is not None else MemoryStore(durable=True)
+        definitions: list[Definition] = self.store.list_definitions()
+        for definition in definitions:
+            fresh_store.put_definition(definition)
+        for row in reversed(self.store.list_runs(limit=_EVERY)):
+            whole = self.store.get_run(row.id)
+            if whole is None:
+                continue
+            shared = {name: getattr(whole, name) for name in NewRun.__dataclass_fields__}
+            log = await fresh_store.open(NewRun(**shared))
+            for entry in self.store.history(row.id):
+                await log.append(entry)
+            log.touch(whole.current_node, whole.spent)
+            if whole.status == "running":
+                await log.release()
+            else:
+                counts = {"results": whole.result_count, "errors": whole.error_count}
+                await log.finish(whole.status, whole.result, whole.error, **counts)
+        return fresh_store
+
+
+class DyingLog:
+    """The log of a run in a DyingStore."""
+
+    def __init__(self, store: DyingStore, log: Log) -> None:
+        object.__setattr__(self, "_store", store)
+        object.__setattr__(self, "_log", log)
+
+    _store: DyingStore
+    _log: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._log, name, value)  # `on_stop`
+
+    def append(self, entry: Entry) -> asyncio.Future[None]:
+        try:
+            fatal = self._store.fatal()
+            if not fatal or self._store.written:
+                self._store.appended.append(entry)
+                done: asyncio.Future[None] = self._log.append(entry)
+                if not fatal:
+                    return done
+            raise StoreError("the store dies now")
+        except StoreError as error:
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            failed.exception()  # looked at: not awaiting it is allowed
+            return failed
+
+    async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
+        fatal = self._store.fatal()
+        stands = status
+        if not fatal or self._store.written:
+            stands = await self._log.finish(status, result, error, results=results, errors=errors)
+        if fatal:
+            raise StoreError("the store dies now")
+        return str(stands)
+
+    async def release(self) -> None:
+        if not self._store.dead:  # a dead process releases nothing
+            await self._log.release()
