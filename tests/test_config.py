@@ -104,6 +104,7 @@ def test_secrets_do_not_show_in_the_text_of_a_configuration(tmp_path):
         ("store.urk = 'x'\n", 1, 1, "did you mean url?"),
         ("[store]\nsync = 'fast'\n", 2, 1, '"normal" or "full"'),
         ("[limits]\ntool_timeout = -1\n", 2, 1, "a number of seconds above 0"),
+        ("[limits]\nnesting = 201\n", 2, 1, "a whole number from 1 to 200"),
         ("[limits]\nnodes = true\n", 2, 1, "a whole number above 0"),
         ("[mcp.a]\ncommand = 'x'\nurl = 'y'\n", 1, 2, "either a command or a url"),
         ("[mcp.\"a.b\"]\ncomand = 'x'\n", 2, 1, "did you mean command?"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ropewalk.app import App
+from ropewalk.errors import InvalidFlow
 
 ODD = Path(__file__).parent / "mcp_servers" / "odd.py"
 
@@ -65,3 +66,61 @@ headers = {A = "b"}
     assert set(app.toolbox.failures) == {"ftp", "mixed"}
     assert "headers does not go with command" in app.toolbox.failures["mixed"]
     assert app.toolbox.mcp.names == ["web"]
+
+
+@pytest.mark.parametrize(("said", "level"), [("", 1), ("sync = 'normal'", 1), ("sync = 'full'", 2)])
+def test_how_safely_the_store_writes_is_as_configured(tmp_path: Path, said: str, level: int) -> None:
+    app = App.open(project(tmp_path, f"[store]\nurl = 'runs.db'\n{said}\n"))
+    assert app.store._writer.run(lambda connection: connection.pragma("synchronous")) == level
+    app.store.close()
+
+
+SMALL = """
+kind: chain
+name: &name small
+description: *name
+nodes:
+  - {id: one, type: delay, delay: 0}
+  - {id: two, type: loop, maxIterations: 1, nodes: [{id: leaf, type: delay, delay: 0}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        ("nodes = 2", "more than 2 nodes"),
+        ("nesting = 4", "nested deeper than 4"),
+        ("file_size = 100", "larger than 100 bytes"),
+        ("aliases = 1", None),
+        ("nodes = 3\nnesting = 6\nfile_size = 200", None),
+    ],
+)
+def test_the_limits_of_the_configuration_hold_for_every_definition(
+    tmp_path: Path, limit: str, says: str | None
+) -> None:
+    (tmp_path / "chain.yaml").write_text(SMALL)
+    app = App.open(project(tmp_path, f"[limits]\n{limit}\n"), store="memory")
+
+    def found() -> str:
+        try:
+            return "\n".join(map(str, app.check(app.load(tmp_path / "chain.yaml")).problems))
+        except InvalidFlow as error:
+            return str(error)
+
+    assert says in found() if says else found() == ""
+
+
+def test_more_aliases_than_allowed_are_refused_and_the_tool_timeout_is_as_configured(tmp_path: Path) -> None:
+    app = App.open(project(tmp_path, "[limits]\naliases = 1\ntool_timeout = 2.5\n"), store="memory")
+    with pytest.raises(InvalidFlow, match="more than 1 aliases"):
+        app.load("a: &a 1\nb: *a\nc: *a\n")
+    assert app.runner._rules.timeout == 2.5
+
+
+def test_regions_of_a_definition_without_a_text_are_counted_too(tmp_path: Path) -> None:
+    app = App.open(project(tmp_path, "[limits]\nnesting = 2\n"), store="memory")
+    inner = {"id": "c", "type": "delay", "delay": 0}
+    for id in "ba":
+        inner = {"id": id, "type": "loop", "maxIterations": 1, "nodes": [inner]}
+    with pytest.raises(InvalidFlow, match="regions nested deeper than 2"):
+        app.chains.core.create_chain({"nodes": [inner]})

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .chains import Chains, ChainService
 from .check import Checked, check
+from .config import Limits
 from .dialects import Compiled, notation_of
 from .dialects.records import Record
 from .engine.engine import Engine, Job
@@ -57,7 +58,8 @@ class App:
 
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
     `.ropewalk/ropewalk.db` in `directory` (the working directory). `tools` are `@tool` functions,
-    plain callables or Tools.
+    plain callables or Tools. `timeout` is in seconds per tool call, that of `limits` unless given;
+    with `sync="full"` a SQLite store survives a power cut, too.
     """
 
     def __init__(
@@ -66,15 +68,18 @@ class App:
         *,
         tools: Iterable[Any] = (),
         toolbox: Toolbox | None = None,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         directory: Path | str | None = None,
+        sync: Literal["normal", "full"] = "normal",
+        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         self.toolbox = toolbox if toolbox is not None else Toolbox(tools)
         if toolbox is not None:
             for tool in tools:
                 self.toolbox.register(tool)
-        self.runner = Runner(index=self.toolbox, timeout=timeout)
-        self._address, self._directory = store, directory
+        self.limits = limits
+        self.runner = Runner(index=self.toolbox, timeout=limits.tool_timeout if timeout is None else timeout)
+        self._address, self._directory, self._sync = store, directory, sync
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._loaded: dict[str, Loaded] = {}
@@ -98,7 +103,9 @@ class App:
         """The store, opened when it is first needed."""
         if self._store is None:
             given = self._address
-            self._store = open_store(given, self._directory) if given is None or isinstance(given, str) else given
+            if given is None or isinstance(given, str):
+                given = open_store(given, self._directory, self._sync)
+            self._store = given
         return self._store
 
     @property
@@ -132,9 +139,12 @@ class App:
         """
         if isinstance(source, Mapping):
             return self.loaded(source)
+        from .source import Limits as DocumentLimits
         from .source import attach, load
 
-        document = load(source)
+        most = self.limits
+        limits = DocumentLimits(size=most.file_size, nesting=most.nesting, aliases=most.aliases)
+        document = load(source, limits=limits)
         try:
             return self.loaded(document.data, document)
         except InvalidFlow as exc:
@@ -174,7 +184,10 @@ class App:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
         from .source import attach
 
-        found = check(loaded.flow, self._cards(), unknown_tools=unknown_tools)
+        most = self.limits
+        found = check(
+            loaded.flow, self._cards(), unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
+        )
         warnings = (*loaded.warnings, *found.warnings)
         if loaded.file is None:
             return Checked(problems=found.problems, warnings=warnings)

@@ -30,7 +30,11 @@ def open_project(
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason
     return kind(
-        store or config.store, toolbox=toolbox, timeout=config.limits.tool_timeout, directory=home or config.directory
+        store or config.store,
+        toolbox=toolbox,
+        directory=home or config.directory,
+        sync=config.sync,
+        limits=config.limits,
     )
 
 

@@ -15,15 +15,23 @@ from .structure import MAX_NESTING, MAX_NODES, Layout
 from .walk import ToolCard, Tools, Walk
 
 
-def check(flow: Flow, tools: Tools | None = None, *, unknown_tools: str = "warning") -> Checked:
+def check(
+    flow: Flow,
+    tools: Tools | None = None,
+    *,
+    unknown_tools: str = "warning",
+    most_nodes: int = MAX_NODES,
+    most_nesting: int = MAX_NESTING,
+) -> Checked:
     """Every problem and warning of a flow, in the order of its document; it never raises.
 
     `tools` gives the schemas of a tool by its id, or None for a tool it does not know, which is a
-    warning, or a problem with `unknown_tools="problem"`.
+    warning, or a problem with `unknown_tools="problem"`. More nodes than `most_nodes`, or regions
+    nested deeper than `most_nesting`, are a problem, and not looked at more closely.
     """
     report = Report()
     try:
-        layout = Layout(flow, report)
+        layout = Layout(flow, report, most_nodes, most_nesting)
         if layout.sound:
             Walk(flow, layout, report, tools, unknown_tools).run()
         return report.checked(layout.order(flow.body) if layout.sound else ())

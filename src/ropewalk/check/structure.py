@@ -27,26 +27,26 @@ class Layout:
     `sound` is false when the flow is too large or too deep to look at more closely.
     """
 
-    def __init__(self, flow: Flow, report: Report) -> None:
+    def __init__(self, flow: Flow, report: Report, most_nodes: int, most_nesting: int) -> None:
         self.report = report
         self.nodes: dict[str, Node] = {}
         self.nested: list[tuple[Graph, Owners]] = []
         self.sound = True
-        self._gather(flow.body)
+        self._gather(flow.body, most_nodes, most_nesting)
 
-    def _gather(self, body: Graph) -> None:
+    def _gather(self, body: Graph, most_nodes: int, most_nesting: int) -> None:
         stack: list[tuple[Graph, Owners, int]] = [(body, None, 1)]
         count = 0
         seen = self.nodes
         while stack:
             graph, owners, depth = stack.pop()
             count += len(graph.nodes)
-            if count > MAX_NODES:
-                self._unsound(f"more than {MAX_NODES:,} nodes; split the flow", None, None)
+            if count > most_nodes:
+                self._unsound(f"more than {most_nodes:,} nodes; split the flow", None, None)
                 return
-            if depth > MAX_NESTING:
+            if depth > most_nesting:
                 assert owners is not None
-                self._unsound(f"regions nested deeper than {MAX_NESTING}", owners[1], owners[0])
+                self._unsound(f"regions nested deeper than {most_nesting}", owners[1], owners[0])
                 continue
             if owners is not None:
                 self.nested.append((graph, owners))

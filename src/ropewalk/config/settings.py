@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 MODES: Final = ("auto", "legacy", "2026-07-28")
 """How to speak with an MCP server: ask it, with the older handshake, without one."""
@@ -48,7 +48,8 @@ class Provider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds per tool call; and what a definition may be at most."""
+    """Seconds per tool call; and what a definition may be at most: `nodes`, `nesting` (of regions, and
+    of collections in its text), and of its file the size in bytes and the number of YAML `aliases`."""
 
     tool_timeout: float = 60.0
     nodes: int = 10_000
@@ -71,6 +72,6 @@ class Config:
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     providers: Mapping[str, Provider] = field(default_factory=dict)
     store: str | None = None
-    sync: str = "normal"
+    sync: Literal["normal", "full"] = "normal"
     limits: Limits = Limits()
     broken: Mapping[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 from ..errors import ConfigError, Place
-from ..values import closest
+from ..values import MAX_DEPTH, closest
 from .settings import MODES
 
 Check: TypeAlias = Callable[[Any], bool]
@@ -43,6 +43,10 @@ def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _depth(value: Any) -> bool:
+    return _count(value) and value <= MAX_DEPTH
+
+
 def _mode(value: Any) -> bool:
     return value in MODES
 
@@ -53,6 +57,7 @@ WORDS: Final[dict[Check, str]] = {
     _text_table: "a table of texts",
     _seconds: "a number of seconds above 0",
     _count: "a whole number above 0",
+    _depth: f"a whole number from 1 to {MAX_DEPTH}",
     _flag: "true or false",
     _mode: f"one of {', '.join(MODES)}",
 }
@@ -78,7 +83,7 @@ PROVIDER_KEYS: Final[dict[str, Check]] = {
 SECTIONS: Final[dict[str, dict[str, Check]]] = {
     "tools": {"modules": _texts},
     "store": {"url": is_text, "sync": is_text},
-    "limits": {"tool_timeout": _seconds, "nodes": _count, "nesting": _count, "file_size": _count, "aliases": _count},
+    "limits": {"tool_timeout": _seconds, "nodes": _count, "nesting": _depth, "file_size": _count, "aliases": _count},
 }
 _LINE_KEY = re.compile(
     r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""

@@ -6,7 +6,7 @@ To add a store, name its scheme here.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from ..errors import StoreError
 from ..values import closest
@@ -18,11 +18,14 @@ _SCHEMES: Final = ("memory", "sqlite", "postgresql")
 _RIGHT: Final = "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, or a path"
 
 
-def open_store(url: str | None, directory: Path | str | None = None) -> Store:
+def open_store(
+    url: str | None, directory: Path | str | None = None, sync: Literal["normal", "full"] = "normal"
+) -> Store:
     """The store at `url`; None is `.ropewalk/ropewalk.db` under `directory` (the working directory),
-    made on demand. Raises StoreError for an address that names no store."""
+    made on demand. `sync` is what a store in a file survives: "normal" the death of the process, "full"
+    that of the machine. Raises StoreError for an address that names no store."""
     if url is None:
-        return _sqlite(_default_file(Path(directory or ".")))
+        return _sqlite(_default_file(Path(directory or ".")), sync)
     if url == "memory":
         return MemoryStore()
     scheme, colon, rest = url.partition("://")
@@ -31,11 +34,11 @@ def open_store(url: str | None, directory: Path | str | None = None) -> Store:
             raise StoreError(f"the store's address is empty; {_RIGHT}")
         if "/" not in url and (near := closest(url, _SCHEMES)):
             raise StoreError(f"{url!r} is no store; did you mean {near!r}? ({_RIGHT}; ./{url} for a file)")
-        return _sqlite(Path(url))
+        return _sqlite(Path(url), sync)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1:
             raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}")
-        return _sqlite(Path(rest[1:]))
+        return _sqlite(Path(rest[1:]), sync)
     if scheme in ("postgresql", "postgres"):
         raise StoreError("stores on Postgres are not there yet; use sqlite:///path or memory")
     near = closest(scheme, _SCHEMES)
@@ -58,7 +61,7 @@ def _default_file(directory: Path) -> Path:
     return directory / DEFAULT
 
 
-def _sqlite(path: Path) -> Store:
+def _sqlite(path: Path, sync: Literal["normal", "full"]) -> Store:
     from .sqlite import SqliteStore  # Only those who use it pay for its import.
 
-    return SqliteStore(path)
+    return SqliteStore(path, sync)

@@ -83,7 +83,7 @@ def with_app(
             app = App.open(where, store=store, home=_home(near, project))
         else:
             config = read_config(where)
-            app = App(store or config.store, directory=config.directory)
+            app = App(store or config.store, directory=config.directory, sync=config.sync)
         interrupts = Interrupts(app)
         interrupts.install()
         async with app:
