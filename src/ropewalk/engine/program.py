@@ -144,7 +144,8 @@ class Builder:
         step = node.op.compile(site)
         get, go = step.get, step.run
         view = plan.view(spot, self.channels) if plan is not None else None
-        shown = not node.meta.hidden and (self.watched or (self.durable and spot.tool is None))
+        kept = self.durable and (spot.tool is None or spot.soft)
+        shown = not node.meta.hidden and (self.watched or kept)
         if _is_bare(node) and view is None and not shown and not _has_body(node):
             return get, go, spot.direct.take if spot.direct is not None else None, spot.slot
         write = policy.writer(self.channels, spot, region.graph.ordered)
@@ -158,7 +159,7 @@ class Builder:
             run = policy.guarded(run, gate, when, spot)
         if view is not None:
             run = _seeing(run, view, spot)
-        if shown and self.durable and (spot.tool is None or spot.soft):
+        if shown and kept:
             run = noted(run, spot)
         if shown and self.watched:
             run = watched(run, spot)
