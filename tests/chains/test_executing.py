@@ -108,7 +108,6 @@ def test_details_hold_every_result_attempt_and_event(address: str) -> None:
     run(body())
 
 
-@pytest.mark.xfail(strict=True, reason="bug 5: a store on disk keeps no row of a tool node that was skipped")
 def test_details_hold_the_nodes_that_were_skipped(file: str) -> None:
     """CHAIN-EXEC-6"""
 
@@ -355,7 +354,6 @@ def test_secrets_are_read_at_call_time_and_never_shown(address: str, monkeypatch
     run(body())
 
 
-@pytest.mark.xfail(strict=True, reason="bug 6: what a failing tool says is not redacted")
 @pytest.mark.parametrize("strategy", ["stop", "continue", "retry", "fallback"])
 def test_secrets_in_what_a_failing_tool_says_are_not_shown(
     address: str, strategy: str, monkeypatch: pytest.MonkeyPatch
