@@ -186,11 +186,11 @@ class ExecutionFailed(ToolError):
 
 
 class ToolTimeout(ExecutionFailed):
-    """The tool gave no answer within `seconds`."""
+    """The tool gave no answer within `seconds`; `said` is what there is to tell beyond that."""
 
-    def __init__(self, tool_id: str, seconds: float, *, backend: Any = None) -> None:
+    def __init__(self, tool_id: str, seconds: float, *, backend: Any = None, said: str = "") -> None:
         self.seconds = seconds
-        super().__init__(tool_id, "execute", f"no answer within {seconds:g} s", backend=backend)
+        super().__init__(tool_id, "execute", said or f"no answer within {seconds:g} s", backend=backend)
 
 
 class OutputValidationFailed(ToolError):

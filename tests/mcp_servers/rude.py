@@ -46,6 +46,8 @@ def serve(manner: str) -> None:
 def call(manner: str, id: Any) -> None:
     if manner == "nonsense":
         answer(id, result={"content": "not a list"})
+    elif manner.startswith("refuses"):
+        answer(id, error={"code": int(manner.removeprefix("refuses")), "message": "no"})
     elif manner == "deaf":
         sys.stdin.close()
         time.sleep(600)

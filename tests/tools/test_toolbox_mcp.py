@@ -13,7 +13,7 @@ from ropewalk.errors import ExecutionFailed, NotFound, ToolNotFound, ToolTimeout
 from ropewalk.tools.mcp_definition import Definition
 from ropewalk.tools.result import ProgressEvent
 from ropewalk.tools.runner import Runner
-from ropewalk.tools.tool import ToolBackend, tool
+from ropewalk.tools.tool import Tool, ToolBackend, tool
 from ropewalk.tools.toolbox import Toolbox
 
 ODD = {"command": sys.executable, "args": [str(Path(__file__).parents[1] / "mcp_servers" / "odd.py")]}
@@ -43,6 +43,46 @@ def test_tools_of_a_server_are_called_through_the_runner() -> None:
                 await runner.run("odd:slow", timeout=0.1)
             with pytest.raises(ToolNotFound, match=r"not connected: .*no/such/program"):
                 await runner.run("broken:tool")
+
+    asyncio.run(case())
+
+
+RUDE = str(Path(ODD["args"][0]).with_name("rude.py"))
+
+
+def test_seconds_that_a_server_is_given_hold_for_each_of_its_tools() -> None:
+    async def case() -> None:
+        async with Toolbox(mcp={"odd": {**ODD, "timeout": 0.2}}) as box:
+            assert Runner(box).bind("odd:slow").timeout == 0.2
+            with pytest.raises(ToolTimeout, match=r"run: execute odd:slow \[mcp\]: .*no answer within 0.2 s"):
+                await Runner(box).run("odd:slow")
+        async with Toolbox(mcp={"odd": ODD}) as box:
+            assert Runner(box, timeout=7).bind("odd:slow").timeout == 7
+
+    asyncio.run(case())
+
+
+def test_server_that_is_not_connected_in_time_is_a_timeout_of_the_tool() -> None:
+    async def case() -> None:
+        rude = {"command": sys.executable, "args": [RUDE, "silent"], "connect_timeout": 0.2, "mode": "legacy"}
+        async with Toolbox(mcp={"rude": rude}) as box:
+            box.register(Tool("echo", "", {"type": "object"}, namespace="rude"), backend=ToolBackend.mcp("rude"))
+            with pytest.raises(ToolTimeout, match=r"'rude' did not finish the handshake within 0\.2 s") as caught:
+                await Runner(box).run("rude:echo")
+            assert (caught.value.seconds, caught.value.op, caught.value.retryable) == (0.2, "execute", True)
+            assert isinstance(caught.value.__cause__, TimeoutError)
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize(("code", "retryable"), [(-32601, False), (-32602, False), (-32603, True), (-32000, True)])
+def test_only_a_refusal_that_would_come_again_is_not_tried_again(code: int, retryable: bool) -> None:
+    async def case() -> None:
+        rude = {"command": sys.executable, "args": [RUDE, f"refuses{code}"], "mode": "legacy"}
+        async with Toolbox(mcp={"rude": rude}) as box:
+            with pytest.raises(ExecutionFailed, match=rf"no \(code {code}\)") as caught:
+                await Runner(box).run("rude:echo")
+            assert caught.value.retryable is retryable
 
     asyncio.run(case())
 

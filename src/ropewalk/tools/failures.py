@@ -14,6 +14,7 @@ from ..errors import (
     ToolTimeout,
     ValidationFailed,
 )
+from .mcp_request import NoAnswer
 from .route import MissingHandler
 from .tool import ToolBackend
 
@@ -30,6 +31,10 @@ class Failures:
         """The failure of a call, with what was raised as its cause."""
         if isinstance(cause, ToolTimeout):
             error: ToolError = ToolTimeout(self.tool_id, cause.seconds, backend=self.backend)
+            error.__cause__ = cause
+            return error
+        if isinstance(cause, NoAnswer):
+            error = ToolTimeout(self.tool_id, cause.seconds, backend=self.backend, said=str(cause))
             error.__cause__ = cause
             return error
         error = ExecutionFailed(self.tool_id, op, cause, backend=self.backend)

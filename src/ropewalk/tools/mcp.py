@@ -22,7 +22,7 @@ from ..values import Json, closest
 from .mcp_config import server_config
 from .mcp_definition import Definition
 from .mcp_link import Link, leave
-from .mcp_request import Request, ServerRefused, Undelivered
+from .mcp_request import NoAnswer, Request, ServerRefused, Undelivered
 from .normalise import normalise_mcp
 from .result import ProgressEvent, StreamEvent
 
@@ -176,7 +176,7 @@ class McpServers:
                     raise
             except TimeoutError as error:
                 said = f"{link.config}: tool {tool_name!r} gave no answer within {limit:g} s and was cancelled"
-                raise TimeoutError(said) from error
+                raise NoAnswer(said, limit) from error
 
     def _link(self, name: str) -> Link:
         if name not in self._links:

@@ -23,7 +23,7 @@ from .mcp_definition import Definition, list_definitions
 from .mcp_http import LOST, UNDELIVERED, http_streams
 from .mcp_negotiation import LegacyOnly, follow_changes, negotiate
 from .mcp_process import Child, spawn
-from .mcp_request import Request, ServerRefused, Undelivered
+from .mcp_request import NoAnswer, Request, ServerRefused, Undelivered
 from .mcp_stdio import StdioStreams
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ class Connection:
         except LegacyOnly as error:
             return error
         except TimeoutError as error:
-            limit = f"{self.config.connect_timeout:g} s"
-            failure: Exception = TimeoutError(self._told(f"did not finish the handshake within {limit}"))
+            limit = self.config.connect_timeout
+            failure: Exception = NoAnswer(self._told(f"did not finish the handshake within {limit:g} s"), limit)
             failure.__cause__ = error
             return failure
         except Exception as error:  # noqa: BLE001 - whatever a server makes the SDK raise is this server's failure
@@ -348,9 +348,10 @@ def _is_lost(error: MCPError) -> bool:
 
 
 def copied(error: Exception) -> Exception:
-    """A fresh exception of the same kind and cause: one object raised in many tasks would collect
-    all their tracebacks."""
+    """A fresh exception of the same kind, data and cause: one object raised in many tasks would
+    collect all their tracebacks."""
     fresh = type(error)(str(error))
+    fresh.__dict__.update(error.__dict__)
     fresh.__cause__ = error.__cause__
     return fresh
 

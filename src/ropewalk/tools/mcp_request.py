@@ -16,18 +16,29 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 _MOST_PROGRESS: Final = 1024
+_FOR_GOOD: Final = (-32601, -32602)  # JSON-RPC: no such method; the parameters, the tool's name among them, are wrong
 
 
 class Undelivered(ConnectionError):
     """The server cannot have executed the request: it is safe to send it again."""
 
 
+class NoAnswer(TimeoutError):
+    """The server did not answer, or was not connected, within `seconds`."""
+
+    def __init__(self, message: str, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        super().__init__(message)
+
+
 class ServerRefused(Exception):
     """The server answered with a protocol error (`code`, `data` as it sent them), or with
-    something that is no tool result (`code` None)."""
+    something that is no tool result (`code` None). `retryable` is false when the same request
+    would be refused again."""
 
     def __init__(self, message: str, *, code: int | None = None, data: Json = None) -> None:
         self.code, self.data = code, data
+        self.retryable = code not in _FOR_GOOD
         super().__init__(message)
 
 

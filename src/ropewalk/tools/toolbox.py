@@ -66,6 +66,7 @@ class Toolbox(Index):
         self.mcp: Any = None
         self.failures: dict[str, str] = {}
         self._served: dict[str, set[str]] = {}
+        self._seconds: dict[str, Json] = {}
         self._opening = threading.Lock()
         for one in tools:
             self.register(one)
@@ -134,6 +135,7 @@ class Toolbox(Index):
                 self.mcp.failures = self.failures
                 self.mcp.on_tools(self.take_tools)
         self.mcp.add(name, config)
+        self._seconds[name] = config.get("timeout")
         self.touch()
 
     def add_provider(self, name: str, config: Any) -> None:
@@ -192,7 +194,7 @@ class Toolbox(Index):
         for definition in definitions:
             label = f"{server}:{_field(definition, 'name')}"
             try:
-                made, backend = _mcp_tool(server, definition)
+                made, backend = _mcp_tool(server, definition, self._seconds.get(server))
                 if made.id in current:
                     raise InvalidTool(f"tool {made.id!r} is listed twice")
                 self._take(made, backend)
@@ -225,8 +227,9 @@ class Toolbox(Index):
             return  # somebody else removed it: that is what we wanted
 
 
-def _mcp_tool(server: str, definition: Any) -> tuple[Tool, ToolBackend]:
-    """A server's definition as a Tool; a name we cannot use is made safe, the server's own one is kept."""
+def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBackend]:
+    """A server's definition as a Tool; a name we cannot use is made safe, the server's own one is kept.
+    `seconds` is the timeout its configuration sets, if any."""
     name = _field(definition, "name")
     if not isinstance(name, str) or not name:
         raise InvalidTool(f"a tool of MCP server {server!r} has no name")
@@ -236,6 +239,8 @@ def _mcp_tool(server: str, definition: Any) -> tuple[Tool, ToolBackend]:
     if isinstance(title, str) and title:
         annotations.setdefault("title", title)
     annotations.pop("timeout", None)  # how long we wait is not the server's to say
+    if seconds is not None:
+        annotations["timeout"] = seconds
     made = Tool(
         safe,
         _field(definition, "description") or "",
