@@ -149,3 +149,11 @@ def test_a_completion_script_is_printed(project, shell):
     assert "validate" in done.out
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=done.out, text=True, check=False).returncode == 0
+
+
+def test_python_dash_m_is_the_command_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "ropewalk", "validate", "absent.yaml"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "absent.yaml" in done.stderr

@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
+import sys
 import weakref
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 from .mcp_config import ServerConfig, child_environment
@@ -145,7 +148,7 @@ async def spawn(config: ServerConfig) -> tuple[Child, frozenset[str]]:
     try:
         transport, wire = await loop.subprocess_exec(
             lambda: _Wire(loop),
-            config.command,
+            _program(config.command, env),
             *config.args,
             stdin=PIPE,
             stdout=PIPE,
@@ -161,6 +164,15 @@ async def spawn(config: ServerConfig) -> tuple[Child, frozenset[str]]:
     except (OSError, ValueError) as error:
         raise ConnectionError(f"{config}: cannot start {config.command!r}: {error}") from error
     return Child(Process(transport, wire, loop), wire, transport), secrets
+
+
+def _program(command: str, env: Mapping[str, str]) -> str:
+    """`command`, or where it stands beside our Python when it is not on the child's PATH: a virtual
+    environment that is used without being activated has its servers there."""
+    if os.sep in command or shutil.which(command, path=env.get("PATH")):
+        return command
+    beside = os.path.join(os.path.dirname(sys.executable), command)
+    return beside if shutil.which(beside) else command
 
 
 async def _within(bound: float, event: asyncio.Event) -> None:
