@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .chains import Chains, ChainService
 from .check import Checked, check
-from .config import Limits
+from .config.limits import Limits
 from .dialects import Compiled, notation_of
 from .dialects.records import Record
 from .engine.engine import Engine, Job
@@ -25,6 +24,8 @@ from .tools.toolbox import Toolbox
 from .values import Json, check_json, closest, digest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .plan import Plan
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
@@ -79,6 +80,7 @@ class App:
                 self.toolbox.register(tool)
         self.limits = limits
         self.runner = Runner(index=self.toolbox, timeout=limits.tool_timeout if timeout is None else timeout)
+        self.project: str | None = None  # the directory whose configuration gave the tools; kept with each run
         self._address, self._directory, self._sync = store, directory, sync
         self._store: Store | None = None
         self._engine: Engine | None = None
@@ -90,10 +92,11 @@ class App:
 
     @classmethod
     def open(
-        cls, directory: Path | str | None = None, *, store: str | None = None, home: Path | str | None = None
+        cls, directory: Path | str | None = None, *, store: str | Store | None = None, home: Path | str | None = None
     ) -> App:
-        """The app of a project: tools, servers and store from its `ropewalk.toml`. Where neither
-        `store` nor the project names one, it is the default store of `home` (the project)."""
+        """The app of a project: tools, servers, limits and store from its `ropewalk.toml`. With `home`
+        runs are kept there: in the store of the project that `home` is in; without one, in the store
+        that the project of `directory` names, else in the default one of `home`."""
         from .project import open_project
 
         return open_project(cls, directory, store, home)
@@ -182,8 +185,6 @@ class App:
 
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
-        from .source import attach
-
         most = self.limits
         found = check(
             loaded.flow, self._cards(), unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
@@ -191,6 +192,8 @@ class App:
         warnings = (*loaded.warnings, *found.warnings)
         if loaded.file is None:
             return Checked(problems=found.problems, warnings=warnings)
+        from .source import attach
+
         return Checked(
             problems=tuple(attach(found.problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file))
         )
@@ -346,7 +349,7 @@ class App:
             render=loaded.compiled.render,
             definition_id=definition_id,
             input=input,
-            context={"variables": state, "executor": caller is not self.runner},
+            context={"variables": state, "executor": caller is not self.runner, "project": self.project},
             state=state,
             watcher=on_event,
         )

@@ -24,7 +24,7 @@ from .dialects.records import (
 from .errors import InvalidFlow, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
 from .runs import event_of, iso, step
-from .values import Json, closest
+from .values import Json, closest, is_json
 
 if TYPE_CHECKING:
     from .app import App
@@ -60,7 +60,7 @@ class ChainService:
         return _chain(self.store.get_definition("chain", definition.id) or definition)
 
     def get_chain(self, chain_id: str) -> ChainObject | None:
-        found = self.store.get_definition("chain", chain_id)
+        found = self.store.get_definition("chain", chain_id) if _can_be(chain_id) else None
         return None if found is None else _chain(found)
 
     def list_chains(self) -> list[ChainSummary]:
@@ -68,7 +68,7 @@ class ChainService:
 
     def delete_chain(self, chain_id: str) -> bool:
         """Forget a chain; its executions stay. False when there is none."""
-        return bool(self.store.delete_definition("chain", chain_id))
+        return _can_be(chain_id) and bool(self.store.delete_definition("chain", chain_id))
 
     def clone_chain(self, chain_id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
         """A deep copy under a new id, some properties replaced."""
@@ -128,12 +128,12 @@ class ChainService:
         return ExecutionResult(result)
 
     def get_execution_status(self, execution_id: str) -> ExecutionStatus | None:
-        row = self.store.get_run(execution_id)
+        row = self._run(execution_id)
         return None if row is None else ExecutionStatus(self._status(row))
 
     def get_execution_details(self, execution_id: str) -> ExecutionDetails | None:
         """The status and everything recorded: results, attempts, events."""
-        row = self.store.get_run(execution_id)
+        row = self._run(execution_id)
         if row is None:
             return None
         history = self.app.runs.history(execution_id)
@@ -169,12 +169,17 @@ class ChainService:
 
     def list_executions(self, chain_id: str | None = None, *, limit: int = 100) -> list[ExecutionStatus]:
         """Newest first; of one chain, or of all."""
+        if chain_id is not None and not _can_be(chain_id):
+            return []
         rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=limit)
         return [ExecutionStatus(self._status(row)) for row in rows]
 
     def stop_execution(self, execution_id: str) -> bool:
         """Mark a running execution as stopped at once, in whatever process it runs."""
-        return self.app.runs.stop(execution_id)
+        return _can_be(execution_id) and self.app.runs.stop(execution_id)
+
+    def _run(self, execution_id: str) -> Any:
+        return self.store.get_run(execution_id) if _can_be(execution_id) else None
 
     def _status(self, row: Any) -> dict[str, Json]:
         return {
@@ -189,11 +194,16 @@ class ChainService:
         }
 
     def _stored(self, chain_id: str) -> Definition:
-        found: Definition | None = self.store.get_definition("chain", str(chain_id))
+        found: Definition | None = self.store.get_definition("chain", chain_id) if _can_be(chain_id) else None
         if found is None:
             ids = [definition.id for definition in self.store.list_definitions("chain")]
             raise NotFound("chain", chain_id, suggestion=closest(str(chain_id), ids))
         return found
+
+
+def _can_be(id: Any) -> bool:
+    """Whether anything can have this id: a store is not asked about what it cannot hold."""
+    return isinstance(id, str) and is_json(id)
 
 
 def _chain(definition: Definition) -> ChainObject:
@@ -235,8 +245,9 @@ def _context(context: Mapping[str, Any] | None) -> dict[str, Any]:
     if variables is not None and not isinstance(variables, Mapping):
         problems.append(Problem(path="context.variables", message="must be an object"))
     run_id = given.get("executionId")
-    if run_id is not None and (not isinstance(run_id, str) or not run_id):
-        problems.append(Problem(path="context.executionId", message="must be a non-empty string"))
+    if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_json(run_id)):
+        message = "must be a non-empty string without NUL characters and lone surrogates"
+        problems.append(Problem(path="context.executionId", message=message))
     if problems:
         raise InvalidFlow(problems)
     return given

@@ -279,7 +279,8 @@ class Body(Protocol):
         ...
 
     def again(self, inner: Frame, key: int, prev: Json, item: Json = None, /) -> Frame:
-        """The inner frame of the next round of a Loop: it goes on from the state the last one left."""
+        """The inner frame of the next round of a Loop: it goes on from the state the last one left,
+        and what is written is added to the writes of the rounds before."""
         ...
 
     def run(self, inner: Frame, /) -> Awaitable[Yield]:

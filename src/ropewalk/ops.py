@@ -13,7 +13,7 @@ from typing import Any
 
 from .errors import ExpressionError
 from .expr.ast import Expr
-from .ir import Frame, Getter, Graph, Site, Step, Yield
+from .ir import Frame, Getter, Graph, Site, Step, Writes, Yield
 from .values import Json
 
 
@@ -135,7 +135,7 @@ class Loop:
 
         async def run(frame: Frame) -> Yield:
             values: list[Json] = []
-            writes: list[tuple[str, Json]] = []
+            writes: Writes = ()
             last: Json = None
             inner: Frame = None
             items = listed(frame) if listed is not None else None
@@ -145,8 +145,7 @@ class Loop:
                     break
                 got = await play(inner)
                 last = got.value
-                if got.writes:
-                    writes.extend(got.writes)
+                writes = got.writes
                 if collect:
                     values.append(last)
                 if until is not None and until(inner):

@@ -12,13 +12,16 @@ from .tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from .app import App
+    from .journal import Store
 
 
 def open_project(
-    kind: type[App], directory: Path | str | None, store: str | None, home: Path | str | None = None
+    kind: type[App], directory: Path | str | None, store: str | Store | None, home: Path | str | None = None
 ) -> App:
-    """The app of `directory` (or the nearest `ropewalk.toml` above it)."""
+    """The app of `directory` (or the nearest `ropewalk.toml` above it); its runs are kept in `home`."""
     config = read_config(directory)
+    kept = config if home is None else read_config(home)
+    named = config if kept.file is None else kept
     toolbox = Toolbox(import_tools(config))
     for name, server in config.servers.items():
         try:
@@ -29,13 +32,9 @@ def open_project(
         toolbox.add_provider(name, _given(provider))
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason
-    return kind(
-        store or config.store,
-        toolbox=toolbox,
-        directory=home or config.directory,
-        sync=config.sync,
-        limits=config.limits,
-    )
+    app = kind(store or named.store, toolbox=toolbox, directory=kept.directory, sync=named.sync, limits=config.limits)
+    app.project = str(config.directory)
+    return app
 
 
 def _given(setting: Any) -> dict[str, Any]:

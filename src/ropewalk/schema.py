@@ -12,19 +12,20 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any, Final
-from urllib.parse import unquote, urljoin
+from typing import TYPE_CHECKING, Any, Final
 
-import jsonschema_rs as native
 import orjson
 
 from .errors import InvalidValue, Problem, UnsupportedSchema
 from .values import Json, check_json, closest, digest
 
+if TYPE_CHECKING:
+    import jsonschema_rs as native
+
 DEFAULT_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
-_DRAFTS: Final[dict[str, type[native.Validator]]] = {
-    "json-schema.org/draft/2020-12/schema": native.Draft202012Validator,
-    "json-schema.org/draft-07/schema": native.Draft7Validator,
+_DRAFTS: Final = {
+    "json-schema.org/draft/2020-12/schema": "Draft202012Validator",
+    "json-schema.org/draft-07/schema": "Draft7Validator",
 }
 _UNFOLDED: Final = 50_000
 _MOST_PROBLEMS: Final = 200
@@ -68,6 +69,8 @@ class Schema:
         return found
 
     def _explain(self, error: native.ValidationError, place: str) -> Iterator[Problem]:
+        import jsonschema_rs as native
+
         where = place + "".join(map(_segment, error.instance_path))
         keyword = error.kind.name
         if isinstance(error.kind, native.ValidationErrorKind.AdditionalProperties):
@@ -116,7 +119,9 @@ def compile_schema(schema: Json) -> Schema:
 
 
 def _compile(schema: Json) -> Schema:
-    kind = _draft_of(schema)
+    import jsonschema_rs as native  # 5 ms, and there are flows without a schema
+
+    kind: type[native.Validator] = getattr(native, _draft_of(schema))
     if isinstance(schema, dict):
         _Unfolding(schema).check()
     try:
@@ -134,7 +139,7 @@ def _compile(schema: Json) -> Schema:
     return Schema(schema, compiled)
 
 
-def _draft_of(schema: Json) -> type[native.Validator]:
+def _draft_of(schema: Json) -> str:
     named = schema.get("$schema", DEFAULT_DRAFT) if isinstance(schema, dict) else DEFAULT_DRAFT
     if not isinstance(named, str):
         raise UnsupportedSchema("schema.$schema: must be the URI of a draft, as a string")
@@ -176,6 +181,8 @@ class _Unfolding:
     def _enter(self, node: dict[str, Any], base: str) -> str:
         named = node.get("$id")
         if isinstance(named, str):
+            from urllib.parse import urljoin
+
             base = urljoin(base, named).rstrip("#")
             self._targets[base] = node
         for anchor in (node.get("$anchor"), node.get("$dynamicAnchor")):
@@ -221,6 +228,8 @@ class _Unfolding:
 
     def _target(self, ref: str, base: str) -> Any:
         """What a reference names; True (any value) where the native code will complain anyway."""
+        from urllib.parse import unquote, urljoin
+
         full = ref if not base else urljoin(base, ref)
         if full in self._targets:
             return self._targets[full]

@@ -6,7 +6,6 @@ list, and object with string keys. Anything else is refused at the boundary with
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
@@ -191,5 +190,7 @@ def digest(value: Json) -> str:
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known name nearest to a misspelt one, for "did you mean"; None when nothing is near."""
+    import difflib  # only for a message
+
     found = difflib.get_close_matches(word, [k for k in known if k], n=1, cutoff=0.6)
     return found[0] if found else None

@@ -9,8 +9,25 @@ Refused here: connecting, opening a store. To add a setting, add a field in `set
 key in `table.py`.
 """
 
-from .modules import import_tools
-from .project import find, read_config
-from .settings import Config, Limits, McpServer, Provider
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .limits import Limits
+    from .modules import import_tools
+    from .project import find, read_config
+    from .settings import Config, McpServer, Provider
 
 __all__ = ["Config", "Limits", "McpServer", "Provider", "find", "import_tools", "read_config"]
+
+_AT = {"Limits": "limits", "import_tools": "modules", "find": "project", "read_config": "project"}
+
+
+def __getattr__(name: str) -> Any:
+    """Each name from its file when it is first asked for: an app without a project reads no TOML."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_AT.get(name, 'settings')}"), name)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from .limits import Limits
 from .servers import read_providers, read_servers
-from .settings import Config, Limits
+from .settings import Config
 from .table import SECTIONS, TomlFile, named
 
 FILE: Final = "ropewalk.toml"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from .limits import Limits
+
 MODES: Final = ("auto", "legacy", "2026-07-28")
 """How to speak with an MCP server: ask it, with the older handshake, without one."""
 
@@ -46,18 +48,6 @@ class Provider:
     timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Seconds per tool call; and what a definition may be at most: `nodes`, `nesting` (of regions, and
-    of collections in its text), and of its file the size in bytes and the number of YAML `aliases`."""
-
-    tool_timeout: float = 60.0
-    nodes: int = 10_000
-    nesting: int = 64
-    file_size: int = 10_000_000
-    aliases: int = 1_000
-
-
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything set up for `directory`, where `file` (`ropewalk.toml`) is if there is one.
@@ -73,5 +63,5 @@ class Config:
     providers: Mapping[str, Provider] = field(default_factory=dict)
     store: str | None = None
     sync: Literal["normal", "full"] = "normal"
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     broken: Mapping[str, str] = field(default_factory=dict)

@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
-from ..ir import Channel, Policy, Writes, Yield
+from ..expr.ast import Obj, Ref
+from ..ir import Channel, Node, Policy, Writes, Yield
 from ..values import Json
 from .durable import remember_attempt, wait_until
 from .failure import as_error, late, named, retryable
 from .foldorder import fold_into
-from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Spot, path_of
+from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Region, Spot, path_of
 from .lane import Late, timed
 
 Go = Callable[[Frame], Awaitable[Any]]
@@ -59,6 +60,35 @@ def writer(channels: Channels, spot: Spot, ordered: bool) -> Callable[[Frame, Wr
     return keep
 
 
+def write_hook(
+    channels: Channels,
+    node: Node,
+    updates: Callable[[Frame], Json],
+    write: Callable[[Frame, Writes], None],
+    region: Region,
+) -> Callable[[Frame, Json], None]:
+    """The same as `writing` for a node without policies and conditions: no coroutine around it."""
+    kept = node.writes
+    if isinstance(kept, Obj) and len(kept.fields) == 1 and kept.fields[0][1] == Ref("out", (node.id,)):
+        name = kept.fields[0][0]
+        channel = channels.get(name)
+        if region.graph.ordered and channel is not None and channel.reduce == "last_wins" and channel.schema is None:
+
+            def keep_output(frame: Frame, value: Json) -> None:
+                frame[STATE][name] = value
+                frame[LOG].append((name, value))
+
+            return keep_output
+    return lambda frame, value: _apply(frame, updates(frame), write)
+
+
+def _apply(frame: Frame, changes: Json, write: Callable[[Frame, Writes], None]) -> None:
+    if changes is not None:
+        if type(changes) is not dict:
+            raise InvalidValue("writes", f"must be an object of state updates, not {type(changes).__name__}")
+        write(frame, list(changes.items()))
+
+
 def writing(go: Go, updates: Callable[[Frame], Json], spot: Spot, write: Callable[[Frame, Writes], None]) -> Go:
     """After the node is done, fold in its own writes, which see its output."""
     slot = spot.slot
@@ -68,11 +98,7 @@ def writing(go: Go, updates: Callable[[Frame], Json], spot: Spot, write: Callabl
         if type(value) is Outcome and value.status != "failed":
             return value
         frame[slot] = value
-        changes = updates(frame)
-        if changes is not None:
-            if type(changes) is not dict:
-                raise InvalidValue("writes", f"must be an object of state updates, not {type(changes).__name__}")
-            write(frame, list(changes.items()))
+        _apply(frame, updates(frame), write)
         return value
 
     return run

@@ -146,9 +146,13 @@ class Builder:
         view = plan.view(spot, self.channels) if plan is not None else None
         kept = self.durable and (spot.tool is None or spot.soft)
         shown = not node.meta.hidden and (self.watched or kept)
-        if _is_bare(node) and view is None and not shown and not _has_body(node):
-            return get, go, spot.direct.take if spot.direct is not None else None, spot.slot
+        simple = _is_bare(node) and view is None and not shown and not _has_body(node)
+        if simple and node.writes is None:
+            return get, go, spot.direct.take if spot.direct is not None else None, None, spot.slot
         write = policy.writer(self.channels, spot, region.graph.ordered)
+        if simple and node.writes is not None:
+            hook = policy.write_hook(self.channels, node, compile_expr(node.writes, scope.resolve), write, region)
+            return get, go, spot.direct.take if spot.direct is not None else None, hook, spot.slot
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
         run = self._policies(node, spot, scope, run)
         if node.writes is not None:
@@ -163,7 +167,7 @@ class Builder:
             run = noted(run, spot)
         if shown and self.watched:
             run = watched(run, spot)
-        return _whole, run, None, spot.slot
+        return _whole, run, None, None, spot.slot
 
     def _policies(self, node: Node, spot: Spot, scope: Scope, run: policy.Go) -> policy.Go:
         if not self.exact(spot):
@@ -184,9 +188,10 @@ class Builder:
 
         def folded(frame: Frame) -> Yield:
             assert plan is not None
-            writes = frame[LOG] = plan.all_writes(frame)
+            writes = plan.all_writes(frame)
+            frame[LOG].extend(writes)
             fold_into(channels, frame[STATE], writes)
-            return Yield(result(frame), writes)
+            return Yield(result(frame), frame[LOG])
 
         return ordered if plan is None else folded
 
@@ -234,12 +239,7 @@ def _writes(node: Node) -> Written:
 def _is_bare(node: Node) -> bool:
     p = node.policy
     return (
-        node.gate is None
-        and node.when is None
-        and node.writes is None
-        and p.on_error is None
-        and p.timeout is None
-        and p.retry.attempts <= 1
+        node.gate is None and node.when is None and p.on_error is None and p.timeout is None and p.retry.attempts <= 1
     )
 
 

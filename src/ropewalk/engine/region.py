@@ -19,8 +19,12 @@ from .frame import FIRST, LANE, RUN, Frame, Spot
 from .lane import Lane, clock, lane_of_task
 from .spill import Spill
 
-Cell = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]] | None, Callable[[Any], Any] | None, int]
-"""get, go, take, slot: `take` checks and copies the result of a direct tool call, None elsewhere."""
+Hook = Callable[[Frame, Json], None]
+Cell = tuple[
+    Callable[[Any], Any], Callable[[Any], Awaitable[Any]] | None, Callable[[Any], Any] | None, Hook | None, int
+]
+"""get, go, take, write, slot: `take` checks and copies the result of a direct tool call, `write`
+folds in what the node writes; None where there is no such thing."""
 Run = Callable[[Frame], Awaitable[Yield]]
 Finish = Callable[[Frame], Yield]
 
@@ -41,7 +45,7 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
         outer, lane.track = lane.track, track
         add = track.append
         try:
-            for get, go, take, slot in table:
+            for get, go, take, write, slot in table:
                 value = get(frame)
                 if go is not None:
                     value = await go(value)
@@ -50,6 +54,8 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
                         if value is NOT_JSON:
                             value = order[len(track) - 3].direct.settle(raw)
                 frame[slot] = value
+                if write is not None:
+                    write(frame, value)
                 add(clock())
         except BaseException as exc:
             index = len(track) - 3
@@ -73,9 +79,11 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
     async def run(frame: Frame) -> Yield:
         slot = FIRST
         try:
-            for get, go, _, slot in table:
+            for get, go, _, write, slot in table:
                 value = get(frame)
-                frame[slot] = value if go is None else await go(value)
+                frame[slot] = value = value if go is None else await go(value)
+                if write is not None:
+                    write(frame, value)
         except BaseException as exc:
             raised = failure(exc, next(s for s in order if s.slot == slot), frame)
             if raised is exc:
@@ -110,7 +118,7 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
             outer, lane.track = lane.track, None
             try:
                 while ready and not spill.closing:
-                    get, go, take, slot, spot, after = table[pop()]
+                    get, go, take, write, slot, spot, after = table[pop()]
                     if ready and spill.handle is None:
                         spill.offer()
                     start = lane.since = clock()
@@ -123,6 +131,8 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
                             if value is NOT_JSON:
                                 value = spot.direct.settle(raw)
                     frame[slot] = value
+                    if write is not None:
+                        write(frame, value)
                     add((spot, start, clock()))
                     for index in after:
                         now = left[index] - 1

@@ -14,7 +14,7 @@ from ..events import Event
 from ..journal.journal import Entry, Log
 from ..values import Json
 from .durable import attempt_of
-from .frame import FIRST, STATE, Frame, Outcome, Spot, path_of, value_in
+from .frame import FIRST, REGION, STATE, Frame, Outcome, Spot, path_of, value_in
 from .lane import Deadline, Lane, clock, watch_of
 from .program import Program
 
@@ -42,8 +42,25 @@ class Run:
     """The execution in progress: what frames and steps reach through `frame[RUN]`."""
 
     __slots__ = (
-        "attempts", "errors", "frame", "id", "input", "lane", "log", "loop", "mono", "program", "records", "secrets",
-        "spent", "state", "stopping", "task", "wall", "waiting", "watcher",
+        "attempts",
+        "errors",
+        "frame",
+        "id",
+        "input",
+        "lane",
+        "log",
+        "loop",
+        "mono",
+        "program",
+        "records",
+        "secrets",
+        "spent",
+        "state",
+        "stopping",
+        "task",
+        "waiting",
+        "wall",
+        "watcher",
     )  # fmt: skip
 
     def __init__(
@@ -191,10 +208,10 @@ class Run:
             for spot, inner, _, _ in self.steps():
                 if spot.region is main:
                     outputs[spot.id] = value_in(inner[spot.slot])
-                    if not whole:
-                        state = inner[STATE] if main.graph.ordered else state
             if not whole:
-                state = self.program.folded(frame, state)
+                # In loop mode the state is with the last round's frame.
+                rounds = [track[0] for track in self.records if track[0][REGION] is main and main.graph.ordered]
+                state = self.program.folded(frame, rounds[-1][STATE] if rounds else state)
         elif type(value) is dict:
             outputs = value
         return Ending(

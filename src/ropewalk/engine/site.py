@@ -11,7 +11,7 @@ from ..expr.compile import compile_condition, compile_expr
 from ..ir import Getter, Graph, Step, Yield
 from ..values import NOT_JSON, Json
 from . import durable
-from .frame import FIRST, ITEM, KEY, LANE, LOG, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
+from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
 from .lane import Late, lane_of_task, timed
 from .region import many
 from .scope import Scope
@@ -81,7 +81,7 @@ def reopener(region: Region) -> Callable[..., Frame]:
         following[KEY], following[PREV], following[ITEM], following[PATH] = key, prev, item, None
         following[first:] = blank  # attempts, errors and kept writes belong to one round
         if writes:
-            following[STATE], following[LOG] = dict(inner[STATE]), []
+            inner[STATE] = None  # goes on in the next round; a copy each would be a copy too many
         return following
 
     return again

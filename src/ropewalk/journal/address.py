@@ -5,15 +5,17 @@ To add a store, name its scheme here.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ..errors import StoreError
 from ..values import closest
 from .journal import Store
 from .memory import MemoryStore
 
-DEFAULT: Final = Path(".ropewalk") / "ropewalk.db"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEFAULT: Final = ".ropewalk/ropewalk.db"
 _SCHEMES: Final = ("memory", "sqlite", "postgresql")
 _RIGHT: Final = "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, or a path"
 
@@ -24,10 +26,12 @@ def open_store(
     """The store at `url`; None is `.ropewalk/ropewalk.db` under `directory` (the working directory),
     made on demand. `sync` is what a store in a file survives: "normal" the death of the process, "full"
     that of the machine. Raises StoreError for an address that names no store."""
-    if url is None:
-        return _sqlite(_default_file(Path(directory or ".")), sync)
     if url == "memory":
         return MemoryStore()
+    from pathlib import Path  # a store in memory does without
+
+    if url is None:
+        return _sqlite(_default_file(Path(directory or ".")), sync)
     scheme, colon, rest = url.partition("://")
     if not colon:
         if not url.strip():
@@ -47,7 +51,8 @@ def open_store(
 
 
 def _default_file(directory: Path) -> Path:
-    home = directory / DEFAULT.parent
+    file = directory / DEFAULT
+    home = file.parent
     ignore = home / ".gitignore"
     try:
         home.mkdir(exist_ok=True)
@@ -55,10 +60,10 @@ def _default_file(directory: Path) -> Path:
             ignore.write_text("# Runs and definitions of this machine.\n*\n")
     except OSError as error:
         raise StoreError(
-            f"cannot make {DEFAULT.parent}/ in {directory.resolve()}: {error.strerror}; "
+            f"cannot make {home.name}/ in {directory.resolve()}: {error.strerror}; "
             "choose another store (ROPEWALK_STORE)"
         ) from error
-    return directory / DEFAULT
+    return file
 
 
 def _sqlite(path: Path, sync: Literal["normal", "full"]) -> Store:

@@ -11,13 +11,15 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, InvalidTool, NotFound
 from ..values import Json
 from .index import Change, Index, Page
-from .providers import Providers
 from .tool import Handler, Tool, ToolBackend, fresh, tool_from
+
+if TYPE_CHECKING:
+    from .providers import Providers
 
 __all__ = ["Change", "Handlers", "Page", "Toolbox"]
 
@@ -62,8 +64,8 @@ class Toolbox(Index):
     ) -> None:
         super().__init__()
         self.local = Handlers()
-        self.provider = Providers()
         self.mcp: Any = None
+        self._providers: Providers | None = None
         self.failures: dict[str, str] = {}
         self._served: dict[str, set[str]] = {}
         self._seconds: dict[str, Json] = {}
@@ -74,6 +76,16 @@ class Toolbox(Index):
             self.add_mcp(name, config)
         for name, config in (providers or {}).items():
             self.add_provider(name, config)
+
+    @property
+    def provider(self) -> Providers:
+        """The providers by id. Most toolboxes have none, so HTTP and OpenAPI are read when one is asked for."""
+        with self._opening:
+            if self._providers is None:
+                from .providers import Providers
+
+                self._providers = Providers()
+            return self._providers
 
     # --- registering ------------------------------------------------------------------------
 
@@ -173,7 +185,8 @@ class Toolbox(Index):
             if self.mcp is not None:
                 await self.mcp.close()
         finally:
-            await self.provider.close()
+            if self._providers is not None:
+                await self._providers.close()
 
     async def __aenter__(self) -> Toolbox:
         await self.connect()

@@ -18,7 +18,7 @@ Project: TypeAlias = Annotated[
     Path | None,
     Parameter(
         name=["--project", "-C"],
-        help="The directory whose ropewalk.toml holds (default: found upward from here, else from the definition).",
+        help="The directory whose ropewalk.toml holds (default: found upward from the definition, else from here).",
     ),
 ]
 Input: TypeAlias = Annotated[

@@ -57,7 +57,7 @@ def resume(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pr
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         return await app.resume(run_id, on_event=on_event)
 
-    return with_app(_followed(start, quiet=json), project=project, store=store)
+    return with_app(_followed(start, quiet=json), run=run_id, project=project, store=store)
 
 
 def _followed(

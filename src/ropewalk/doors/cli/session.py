@@ -65,25 +65,27 @@ def with_app(
     work: Callable[[App, Interrupts], Awaitable[Answer]],
     *,
     near: Path | None = None,
+    run: str | None = None,
     project: Path | None = None,
     store: str | None = None,
     tools: bool = True,
 ) -> Answer:
     """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt.
 
-    Without `tools` none of the project's code is imported: runs can be looked at and stopped
+    The tools are those of the definition's project (`near`), or of the one that `run` was started
+    with. Without `tools` none of a project's code is imported: runs can be looked at and stopped
     also when a tool module is broken.
     """
 
     async def main() -> Answer:
-        from ...app import App
+        if tools and run is not None and project is None:
+            app = _reopened(run, store)
+        elif tools:
+            from ...app import App
 
-        where = directory(near, project)
-        if tools:
-            app = App.open(where, store=store, home=_home(near, project))
+            app = App.open(directory(near, project), store=store, home=_home(project))
         else:
-            config = read_config(where)
-            app = App(store or config.store, directory=config.directory, sync=config.sync)
+            app = _without_tools(project, store)
         interrupts = Interrupts(app)
         interrupts.install()
         async with app:
@@ -96,19 +98,39 @@ def with_app(
 
 
 def directory(near: Path | None, project: Path | None) -> Path:
-    """Where `ropewalk.toml` is looked for: as said; else here, if there is one here or above;
-    else beside the definition; else here."""
+    """Where `ropewalk.toml` is looked for: as said; else beside the definition and above it, if there
+    is one; else here."""
     if project is not None:
         return project
-    here = Path.cwd()
-    if near is None or find(here) is not None:
-        return here
-    beside = (near if near.is_dir() else near.parent).absolute()
-    return beside if find(beside) is not None else here
+    if near is not None:
+        beside = (near if near.is_dir() else near.parent).resolve()
+        if find(beside) is not None:
+            return beside
+    return Path.cwd()
 
 
-def _home(near: Path | None, project: Path | None) -> Path | None:
-    """A definition run from outside of its project is recorded here, where `runs ls` is typed
-    next; unless its project names a store."""
-    where = directory(near, project)
-    return None if project is not None or where == Path.cwd() else Path.cwd()
+def _home(project: Path | None) -> Path | None:
+    """What is run from elsewhere is recorded here, where `runs ls` is typed next."""
+    return Path.cwd() if project is None else None
+
+
+def _without_tools(project: Path | None, store: str | None) -> App:
+    from ...app import App
+
+    config = read_config(project)
+    return App(store or config.store, directory=config.directory, sync=config.sync)
+
+
+def _reopened(run: str, address: str | None) -> App:
+    """The App of the project that a run of here was started with, while that is where it was."""
+    from ...app import App
+
+    here = _without_tools(None, address)
+    try:
+        row = here.store.get_run(run)
+        began = (row.context or {}).get("project") if row is not None else None
+        where = Path(began) if began and Path(began).is_dir() else Path.cwd()
+        return App.open(where, store=here.store, home=Path.cwd())
+    except BaseException:
+        here.store.close()
+        raise
