@@ -392,3 +392,77 @@ def test_a_chain_runs_many_times_at_once(address: str) -> None:
             assert len(await app.chains.list_executions("c")) == 50
 
     run(body())
+
+
+@pytest.mark.parametrize("id", ["", "a\0b", "\ud800", 5, ["a"]])
+def test_an_execution_id_that_cannot_be_stored_is_refused(address: str, id: Any) -> None:
+    """CHAIN-EXEC-15"""
+
+    async def body() -> None:
+        async with App(address) as app:
+            await app.chains.create_chain(id="c", nodes=[tool("a")])
+            with pytest.raises(InvalidFlow, match="context.executionId"):
+                await app.chains.execute_chain("c", {"executionId": id}, ScriptedTools({"a": {}}))
+
+    run(body())
+
+
+async def stubborn(name: str, params: dict[str, Any]) -> Any:
+    """`s` answers when it is cancelled, `h` never does, anything else at once."""
+    try:
+        if name in ("s", "h"):
+            await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        if name == "s":
+            return "swallowed"
+        raise
+    return name
+
+
+@pytest.mark.xfail(strict=True, reason="bug 11: a run is cancelled once; a tool that swallows that lets it go on")
+@pytest.mark.parametrize("mode", ["sequential", "dag", "parallel"])
+def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_timing_out(address: str, mode: str) -> None:
+    """CHAIN-ERROR-9"""
+
+    async def body() -> None:
+        async with App(address) as app:
+            await app.chains.create_chain(id="c", mode=mode, timeout=30, concurrency=1, nodes=[tool("s"), tool("h")])
+            result = await app.chains.execute_chain("c", None, stubborn)
+            assert result.status == "timeout"
+
+    run(body(), 1)
+
+
+@pytest.mark.xfail(strict=True, reason="bug 11: a run is cancelled once; a tool that swallows that lets it go on")
+def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_stopping(address: str) -> None:
+    """CHAIN-EXEC-8"""
+
+    async def body() -> None:
+        async with App(address) as app:
+            await app.chains.create_chain(id="c", nodes=[tool("s"), tool("b")])
+            running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, stubborn))
+            while await app.chains.get_execution_status("e") is None:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
+            await app.chains.stop_execution("e")
+            result = await running
+            assert (result.status, "b" in result.results) == ("stopped", False)
+
+    run(body(), 1)
+
+
+def test_a_tool_that_is_cancelled_from_inside_fails_and_nothing_else_is_cancelled(address: str) -> None:
+    """CHAIN-ERROR-2 DUR-8"""
+
+    async def inside(name: str, params: dict[str, Any]) -> Any:
+        if name == "a":
+            raise asyncio.CancelledError
+        return name
+
+    async def body() -> None:
+        async with App(address) as app:
+            await app.chains.create_chain(id="c", errorStrategy="continue", nodes=[tool("a"), tool("b")])
+            result = await app.chains.execute_chain("c", None, inside)
+            assert (result.status, result.results) == ("partial", {"a": None, "b": "b"})
+
+    run(body())

@@ -259,5 +259,25 @@ def test_records_read_like_the_documents(address: str) -> None:
     run(body())
 
 
+@pytest.mark.parametrize("id", ["", "no such", "a\0b", "\ud800", "../x", 5, None, ["a"]])
+def test_ids_that_nothing_can_have_are_unknown_everywhere(address: str, id: Any) -> None:
+    """CHAIN-STORE-5 DUR-8"""
+
+    async def body() -> None:
+        async with App(address) as app:
+            chains = app.chains
+            assert await chains.get_chain(id) is None
+            assert await chains.get_execution_status(id) is None
+            assert await chains.get_execution_details(id) is None
+            assert await chains.delete_chain(id) is False
+            assert await chains.stop_execution(id) is False
+            assert await chains.list_executions(id) == []
+            for ask in (chains.execute_chain, chains.export_chain, chains.clone_chain):
+                with pytest.raises(NotFound):
+                    await ask(id)
+
+    run(body())
+
+
 def without_dates(chain: Any) -> dict[str, Any]:
     return {key: value for key, value in chain.to_dict().items() if key not in ("id", "metadata")}

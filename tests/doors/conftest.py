@@ -120,10 +120,10 @@ def started(project: Project) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start a command and go on; what is still alive at the end is killed."""
     alive: list[subprocess.Popen[str]] = []
 
-    def start(*words: str) -> subprocess.Popen[str]:
+    def start(*words: str, cwd: Path = project.home) -> subprocess.Popen[str]:
         child = subprocess.Popen(
             [COMMAND, *words],
-            cwd=project.home,
+            cwd=cwd,
             env=project.env(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

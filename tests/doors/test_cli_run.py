@@ -130,14 +130,6 @@ def test_runs_are_listed_newest_first_and_shown(project):
     assert project("resume", "r1", "--json").data["results"] == {"up": "A!"}
 
 
-def test_a_run_from_outside_of_its_project_finds_its_tools_and_is_listed_here(project, tmp_path_factory):
-    project.write("ropewalk.toml", "[tools]\nmodules = ['rw_cli_tools']\n")
-    outside = tmp_path_factory.mktemp("outside")
-    done = project("run", str(project.home / "shout.yaml"), "--json", "--input", '{"text": "a"}', cwd=outside)
-    assert done.code == 0, done.err
-    assert [row["id"] for row in project("runs", "ls", "--json", cwd=outside).data] == [done.data["runId"]]
-
-
 def test_the_environment_chooses_the_store(project):
     assert project("run", "shout.yaml", "--input", '{"text": "a"}', ROPEWALK_STORE="other.db").code == 0
     assert (project.home / "other.db").exists()

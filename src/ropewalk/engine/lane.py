@@ -25,7 +25,7 @@ class Lane:
     way already.
     """
 
-    __slots__ = ("before", "late", "least", "since", "spot", "task", "track")
+    __slots__ = ("before", "late", "late_since", "least", "since", "spot", "task", "track")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
@@ -34,6 +34,7 @@ class Lane:
         self.spot: Spot | None = None
         self.track: list[Any] | None = None
         self.late: Spot | None = None
+        self.late_since = 0.0
         self.least: float | None = None  # seconds that the strictest node of the program may take
 
     def forgive(self) -> None:
@@ -113,9 +114,9 @@ class Watch:
                 continue
             if since + limit > now:
                 earliest = min(earliest, since + limit)
-            elif lane.late is not spot:
+            elif lane.late is not spot or lane.late_since != since:
                 lane.forgive()
-                lane.late = spot
+                lane.late, lane.late_since = spot, since
                 lane.task.cancel()
         for timer in list(self.timers):
             if timer.when <= now:

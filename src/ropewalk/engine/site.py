@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +168,11 @@ def _plain(direct: Any) -> Callable[[Any], Awaitable[Json]]:
     async def run(args: Any) -> Json:
         try:
             raw = await start(args)
+        except asyncio.CancelledError:
+            lane = lane_of_task()
+            if lane.task.cancelling() > lane.before:
+                raise
+            raise failed(RuntimeError("it was cancelled from inside")) from None
         except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
             error = failed(exc)
             raise error from error.__cause__

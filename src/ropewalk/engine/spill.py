@@ -124,6 +124,11 @@ class Spill:
     async def _cancel_rest(self) -> None:
         for task in self.tasks:
             task.cancel()
-        left = [task for task in self.tasks if not task.done()]
-        if left:
-            await asyncio.wait(left)
+        again: asyncio.CancelledError | None = None
+        while left := [task for task in self.tasks if not task.done()]:
+            try:
+                await asyncio.wait(left)
+            except asyncio.CancelledError as exc:
+                again = exc  # cancelled once more meanwhile: told when no tool is left behind
+        if again is not None:
+            raise again
