@@ -1,0 +1,94 @@
+"""Definitions of one project, run and resumed from another place: whose tools, and whose store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+HANG = """\
+kind: chain
+name: hang
+nodes:
+  - {id: first, type: tool, tool: add, params: {a: 1}}
+  - {id: wait, type: tool, tool: hang, params: {seconds: 0.3}}
+"""
+OTHER = '''
+from ropewalk.tools.tool import tool
+
+@tool
+def upper(text: str) -> str:
+    """Not the one that is meant."""
+    return "of here"
+'''
+
+
+@pytest.fixture
+def here(project, tmp_path_factory):
+    """A project beside, with a tool of the same name and a store of its own."""
+    place = tmp_path_factory.mktemp("here")
+    (place / "ropewalk.toml").write_text("[tools]\nmodules = ['rw_other_tools']\n[store]\nurl = 'mine.db'\n")
+    (place / "rw_other_tools.py").write_text(OTHER)
+    (place / "deeper").mkdir()
+    return place
+
+
+def killed(project, started, cwd):
+    """A run whose process has died, started from `cwd` with a relative path."""
+    project.write("hang.yaml", HANG)
+    child = started("run", os.path.relpath(project.home / "hang.yaml", cwd), "--id", "killed", cwd=cwd)
+    end = time.monotonic() + 20
+    while not (cwd / "hanging").exists():
+        assert time.monotonic() < end, "the tool never began"
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait(timeout=10)
+
+
+def test_a_run_from_outside_of_its_project_finds_its_tools_and_is_listed_here(project, tmp_path_factory):
+    project.write("ropewalk.toml", "[tools]\nmodules = ['rw_cli_tools']\n")
+    outside = tmp_path_factory.mktemp("outside")
+    done = project("run", str(project.home / "shout.yaml"), "--json", "--input", '{"text": "a"}', cwd=outside)
+    assert done.code == 0, done.err
+    assert [row["id"] for row in project("runs", "ls", "--json", cwd=outside).data] == [done.data["runId"]]
+
+
+def test_a_definition_has_the_tools_of_its_own_project_and_is_recorded_in_that_of_here(project, here):
+    path = os.path.relpath(project.home / "shout.yaml", here / "deeper")
+    done = project("run", path, "--json", "--input", '{"text": "a"}', cwd=here / "deeper")
+    assert done.code == 0, done.err
+    assert done.data["results"] == {"up": "A!"}
+    assert (here / "mine.db").exists()
+    assert not (project.home / "runs.db").exists()
+    assert [row["id"] for row in project("runs", "ls", "--json", cwd=here).data] == [done.data["runId"]]
+
+
+def test_a_definition_outside_of_every_project_has_the_tools_of_here(project, here, tmp_path_factory):
+    loose = tmp_path_factory.mktemp("loose") / "shout.yaml"
+    loose.write_text((project.home / "shout.yaml").read_text())
+    done = project("run", str(loose), "--json", "--input", '{"text": "a"}', cwd=here)
+    assert done.data["results"] == {"up": "of here"}, done.err
+
+
+def test_what_is_said_wins_over_where_the_definition_stands(project, here):
+    path = str(project.home / "shout.yaml")
+    done = project("run", path, "-C", str(here), "--json", "--input", '{"text": "a"}', cwd=project.home)
+    assert done.data["results"] == {"up": "of here"}, done.err
+    assert (here / "mine.db").exists()
+
+
+def test_a_run_from_outside_is_resumed_there_with_the_tools_of_its_project(project, started, here):
+    killed(project, started, here)
+    done = project("resume", "killed", "--json", cwd=here)
+    assert done.code == 0, done.err
+    assert done.data["results"] == {"first": 2, "wait": "rested"}
+
+
+def test_a_run_whose_project_has_moved_is_resumed_where_it_is_now(project, started, tmp_path_factory):
+    killed(project, started, project.home)
+    moved = project.home.rename(tmp_path_factory.mktemp("new") / "place")
+    done = project("resume", "killed", "--json", cwd=moved)
+    assert done.code == 0, done.err
+    assert done.data["results"] == {"first": 2, "wait": "rested"}
