@@ -121,48 +121,6 @@ def test_details_hold_the_nodes_that_were_skipped(file: str) -> None:
     run(body())
 
 
-def test_stopping_is_at_once_and_cancels_what_is_in_flight(address: str) -> None:
-    """CHAIN-EXEC-8 CHAIN-EXEC-9 CHAIN-FN-5"""
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", mode="parallel", nodes=[tool("a"), tool("b"), tool("q")])
-            tools = ScriptedTools({"a": {"hangs": True}, "b": {"hangs": True}, "q": {"gives": 1}})
-            running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
-            await tools.called("a")
-            await tools.called("b")
-            assert app.chains.core.stop_execution("e") is True
-            assert tools.cancelled == []  # it only signals
-            assert (await app.chains.get_execution_status("e")).status == "stopped"
-            result = await asyncio.wait_for(running, 2)
-            assert (result.status, result.success, result.results) == ("stopped", False, {"q": 1})
-            assert sorted(tools.cancelled) == ["a", "b"]
-            assert await app.chains.stop_execution("e") is False
-            assert await app.chains.stop_execution("unknown") is False
-            assert (await app.chains.get_execution_status("e")).status == "stopped"
-
-    run(body())
-
-
-@pytest.mark.parametrize(
-    "node", [{"id": "d", "type": "delay", "delay": 1e6}, tool("bad", errorStrategy="retry", retryDelay=1e6)]
-)
-def test_stopping_reaches_delays_and_pauses(address: str, node: dict[str, Any]) -> None:
-    """CHAIN-EXEC-8"""
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", nodes=[tool("a"), node])
-            tools = ScriptedTools({"a": {}, "bad": {"fails": "no"}})
-            running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
-            await tools.called("bad" if node["type"] == "tool" else "a")
-            await asyncio.sleep(0.02)
-            assert await app.chains.stop_execution("e")
-            assert (await asyncio.wait_for(running, 2)).status == "stopped"
-
-    run(body())
-
-
 def test_the_same_execution_id_at_once_runs_once(address: str) -> None:
     """CHAIN-EXEC-15 DUR-5"""
 
@@ -192,28 +150,6 @@ def test_an_execution_id_of_another_chain_is_a_conflict(address: str) -> None:
             await app.chains.execute_chain("c", {"executionId": "e"}, tools)
             with pytest.raises(JournalConflict, match="chain 'c' has this id"):
                 await app.chains.execute_chain("d", {"executionId": "e"}, tools)
-
-    run(body())
-
-
-def test_a_second_caller_does_not_go_down_with_the_first(address: str) -> None:
-    """DUR-5"""
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", nodes=[tool("a"), tool("b")])
-            tools = ScriptedTools({"a": {"gives": 1}, "b": [{"hangs": True}, {"gives": 2}]})
-            first = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
-            await tools.called("b")
-            second = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
-            await asyncio.sleep(0)
-            first.cancel()
-            result = await asyncio.wait_for(second, 5)
-            if address == "memory":  # nothing to go on from: what was cancelled stays stopped
-                assert result.status in ("stopped", "completed")
-            else:
-                assert (result.status, result.results) == ("completed", {"a": 1, "b": 2})
-                assert tools.count("a") == 1
 
     run(body())
 
@@ -401,68 +337,7 @@ def test_an_execution_id_that_cannot_be_stored_is_refused(address: str, id: Any)
     async def body() -> None:
         async with App(address) as app:
             await app.chains.create_chain(id="c", nodes=[tool("a")])
-            with pytest.raises(InvalidFlow, match="context.executionId"):
+            with pytest.raises(InvalidFlow, match=r"context\.executionId"):
                 await app.chains.execute_chain("c", {"executionId": id}, ScriptedTools({"a": {}}))
-
-    run(body())
-
-
-async def stubborn(name: str, params: dict[str, Any]) -> Any:
-    """`s` answers when it is cancelled, `h` never does, anything else at once."""
-    try:
-        if name in ("s", "h"):
-            await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        if name == "s":
-            return "swallowed"
-        raise
-    return name
-
-
-@pytest.mark.xfail(strict=True, reason="bug 11: a run is cancelled once; a tool that swallows that lets it go on")
-@pytest.mark.parametrize("mode", ["sequential", "dag", "parallel"])
-def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_timing_out(address: str, mode: str) -> None:
-    """CHAIN-ERROR-9"""
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", mode=mode, timeout=30, concurrency=1, nodes=[tool("s"), tool("h")])
-            result = await app.chains.execute_chain("c", None, stubborn)
-            assert result.status == "timeout"
-
-    run(body(), 1)
-
-
-@pytest.mark.xfail(strict=True, reason="bug 11: a run is cancelled once; a tool that swallows that lets it go on")
-def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_stopping(address: str) -> None:
-    """CHAIN-EXEC-8"""
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", nodes=[tool("s"), tool("b")])
-            running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, stubborn))
-            while await app.chains.get_execution_status("e") is None:
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.01)
-            await app.chains.stop_execution("e")
-            result = await running
-            assert (result.status, "b" in result.results) == ("stopped", False)
-
-    run(body(), 1)
-
-
-def test_a_tool_that_is_cancelled_from_inside_fails_and_nothing_else_is_cancelled(address: str) -> None:
-    """CHAIN-ERROR-2 DUR-8"""
-
-    async def inside(name: str, params: dict[str, Any]) -> Any:
-        if name == "a":
-            raise asyncio.CancelledError
-        return name
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", errorStrategy="continue", nodes=[tool("a"), tool("b")])
-            result = await app.chains.execute_chain("c", None, inside)
-            assert (result.status, result.results) == ("partial", {"a": None, "b": "b"})
 
     run(body())
