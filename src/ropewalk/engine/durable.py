@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ExecutionFailed, JournalConflict, NodeFailed, ToolError
 from ..ir import Getter, Step
 from ..journal.journal import Entry
 from ..values import Json, digest
-from .frame import RUN, Frame, Spot, key_of, path_of
+from .frame import RUN, Frame, Spot, path_of
+
+
+Send = Callable[[Frame, Any], Awaitable[Json]]
 
 
 class PastFailure(ExecutionFailed):
@@ -21,8 +25,8 @@ class PastFailure(ExecutionFailed):
         self.kind = recorded["kind"]
 
 
-def call(tool: str, bound: Any, get: Getter, shown: Getter, spot: Spot) -> Step:
-    """A tool call: its result is committed before anything depends on it.
+def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot) -> Step:
+    """A tool call: its result is committed before anything depends on it. `send` makes the call.
 
     `shown` gives the arguments as they may be written down (secrets as references); only their
     digest is kept. A recorded call with other arguments is a JournalConflict.
@@ -46,7 +50,7 @@ def call(tool: str, bound: Any, get: Getter, shown: Getter, spot: Spot) -> Step:
         started = run_.now()
         run_.touch(spot.id)
         try:
-            value = await bound.call(args, f"{run_.id}/{key_of(frame, spot)}")
+            value = await send(frame, args)
         except ToolError as exc:
             data = {
                 "tool": exc.tool_id,

@@ -106,13 +106,24 @@ class CompileSite:
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
         return many(body.open, body.run, limit)
 
+    def _sender(self, bound: Any) -> durable.Send:
+        """How a journaled call is made: in time, and with its idempotency key where that goes out."""
+        spot = self.spot
+        if bound.direct is not None:
+            in_time = self._in_time(bound)
+            return lambda frame, args: in_time(args)
+        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{key_of(frame, spot)}")
+
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""
+        if self.builder.exact(self.spot):
+            return self._in_time(bound)
+        self.spot.limit = bound.timeout
+        self.builder.soonest(bound.timeout)
+        return _plain(bound.direct)
+
+    def _in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         run = _plain(bound.direct)
-        if not self.builder.exact(self.spot):
-            self.spot.limit = bound.timeout
-            self.builder.soonest(bound.timeout)
-            return run
         limited, seconds, tool = timed(run, bound.timeout), bound.timeout, self.spot.tool or ""
 
         async def in_time(args: Any) -> Json:
@@ -152,7 +163,7 @@ class CompileSite:
         secret = any(ref.root == "secret" for ref in refs(args))
         if self.builder.durable:
             shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
-            return durable.call(tool, bound, get, shown, spot)
+            return durable.call(tool, self._sender(bound), get, shown, spot)
         if bound.direct is not None and self.builder.bare(spot):
             spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)
