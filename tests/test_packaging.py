@@ -1,0 +1,58 @@
+"""What is imported is declared, and what is declared is pinned: an installation has everything."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+WITH_MCP = {"anyio", "mcp-types", "pydantic"}  # used only beside mcp, which cannot be without them
+
+
+def bare(requirement: str) -> str:
+    """The name of a requirement, as registries compare names."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found is not None, requirement
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def declared() -> dict[str, str]:
+    """By name every requirement, those of the extras too."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    listed = [*project["dependencies"], *(one for extra in extras for one in extra)]
+    return {bare(one): one for one in listed if not one.startswith("ropewalk")}
+
+
+def imported() -> set[str]:
+    """The distributions that the package imports from, wherever it does."""
+    names = set()
+    for file in (PROJECT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names.add(node.module.partition(".")[0])
+    known = packages_distributions()
+    return {bare(known.get(name, [name])[0]) for name in names - sys.stdlib_module_names}
+
+
+def test_everything_imported_is_declared() -> None:
+    assert imported() - WITH_MCP - set(declared()) == set()
+
+
+def test_everything_declared_is_pinned_to_a_version_that_is_allowed() -> None:
+    lines = (PROJECT / "constraints.txt").read_text().splitlines()
+    pinned = {bare(name): version for name, _, version in (line.partition("==") for line in lines if line[:1] != "#")}
+    for name, requirement in declared().items():
+        assert name in pinned, f"constraints.txt has no {name}"
+        for least in re.findall(r">=([0-9.]+)", requirement):
+            assert parts(pinned[name]) >= parts(least), f"{requirement}, but {pinned[name]} is pinned"
+
+
+def parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
