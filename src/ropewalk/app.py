@@ -87,6 +87,7 @@ class App:
         self._loaded: dict[str, Loaded] = {}
         self._executors: dict[Any, ExecutorCaller] = {}
         self._sound: set[tuple[str, int]] = set()
+        self._cards = Cards(self.toolbox)
         self._core = ChainService(self)
         self.chains = Chains(self._core)
 
@@ -187,7 +188,7 @@ class App:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
         most = self.limits
         found = check(
-            loaded.flow, self._cards(), unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
+            loaded.flow, self._cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
         )
         warnings = (*loaded.warnings, *found.warnings)
         if loaded.file is None:
@@ -204,9 +205,6 @@ class App:
         if found.problems:
             raise InvalidFlow(found.problems)
 
-    def _cards(self) -> Cards:
-        return Cards(self.toolbox)
-
     async def validate(self, source: Path | str | Mapping[str, Any]) -> Checked:
         """Check a definition against the tools there are; calls no tool."""
         loaded = self.load(source)
@@ -222,7 +220,7 @@ class App:
         found = self.check(loaded)
         if found.problems:
             raise InvalidFlow(found.problems)
-        return plan(loaded.flow, self._cards(), found.warnings, kind=loaded.kind)
+        return plan(loaded.flow, self._cards, found.warnings, kind=loaded.kind)
 
     def draw(self, source: Path | str | Mapping[str, Any], format: str = "mermaid") -> str:
         """The graph as `mermaid`, `svg` or `text`."""

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from .check import ToolCard
 from .errors import InvalidInput, InvalidValue, Problem, ToolError
 from .ir import Flow, Graph, node_parts
 from .ops import Call
 from .schema import compile_schema
+from .tools.tool import Tool
 from .tools.toolbox import Toolbox
 from .values import Json, check_json
 
+KEPT: Final = 10_000  # cards
+
 
 class Cards:
-    """The toolbox as the check sees it: schemas by tool id."""
+    """The toolbox as the check sees it: schemas by tool id. A tool has the same card for as long as
+    it is the same tool, so that what a check finds out about its schemas serves the next one."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
+        self._known: dict[str, tuple[Tool, ToolCard]] = {}
 
     def __call__(self, tool_id: str) -> ToolCard | None:
         try:
             found = self.toolbox.get(tool_id)
         except ToolError:
             return None
-        return None if found is None else ToolCard(found.input_schema, found.output_schema)
+        if found is None:
+            return None
+        known = self._known.get(tool_id)
+        if known is None or known[0] is not found:
+            if len(self._known) >= KEPT:  # tools come and go; those in use are back at once
+                self._known.clear()
+            known = self._known[tool_id] = (found, ToolCard(found.input_schema, found.output_schema))
+        return known[1]
 
     def names(self) -> list[str]:
         return [tool.id for tool in self.toolbox.list()]
