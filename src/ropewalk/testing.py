@@ -87,19 +87,28 @@ class ScriptedTools:
 
     The script maps a tool's name to a value, a function of the arguments by name, an exception, or
     a step from `gives`, `fails`, `hangs`, `held`, `in_turn`. It is an executor (`app.run(...,
-    executor=tools)`), a caller of the engine (`bind`), and `tools()` gives Toolbox tools.
+    executor=tools)`), a caller of the engine (`bind`), and `tools()` gives Toolbox tools. With `keys`,
+    the engine passes idempotency keys, as to a remote tool; else it calls them as local ones.
     """
 
     version = 0
 
-    def __init__(self, script: Mapping[str, Any] | None = None, /, *, timeout: float = DEFAULT_TIMEOUT, **more: Any):
+    def __init__(
+        self,
+        script: Mapping[str, Any] | None = None,
+        /,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        keys: bool = False,
+        **more: Any,
+    ) -> None:
         self.script = {
             name: step if isinstance(step, Turns) else Turns((_step(step),))
             for name, step in {**(script or {}), **more}.items()
         }
         self.calls: list[ScriptedCall] = []
         self.running = self.peak = 0
-        self._rules = Rules(timeout=timeout)
+        self._rules, self._keys = Rules(timeout=timeout), keys
         self._released: dict[str, int] = {}
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
@@ -107,12 +116,12 @@ class ScriptedTools:
         return await self._run(name, params, None)
 
     def bind(self, tool_id: str) -> Bound:
-        """The tool for the engine: checked like any other, with the idempotency key in the log."""
+        """The tool for the engine, checked like any other."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await self._run(tool_id, args, key)
 
-        route = Route(send=send, direct=lambda **args: self._run(tool_id, args, None))
+        route = Route(send=send, direct=None if self._keys else lambda **args: self._run(tool_id, args, None))
         return bind_route(tool_id, None, None, route, self._rules)
 
     def tools(self, schemas: Mapping[str, dict[str, Json]] | None = None) -> list[Tool]:

@@ -1,0 +1,146 @@
+"""What tools may and may not give, and what a flow may make of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+
+from engine.lab import HANDLED, Way, call, compute, each, every_way, graph, line, lit, node, obj, on, once, out
+from ropewalk.expr.ast import Ref
+from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.ops import Loop
+from ropewalk.testing import ScriptedTools
+from ropewalk.values import MAX_BYTES
+
+
+class Text(str):
+    pass
+
+
+def deep(levels: int) -> Any:
+    value: Any = 0
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+NOT_JSON: dict[str, Any] = {
+    "NaN": float("nan"),
+    "infinity": float("inf"),
+    "set": {1},
+    "bytes": b"x",
+    "2**70": 2**70,
+    "-2**70": {"a": [-(2**70)]},
+    "lone surrogate": "\ud800",
+    "surrogate key": {"\udfff": 1},
+    "NUL": "a\0b",
+    "deep": deep(250),
+    "very deep": deep(20_000),
+    "a str subclass": [Text("x")],
+    "key no text": {1: 2},
+    "object": object(),
+    "complex": 1j,
+}
+FINE: dict[str, Any] = {
+    "null": None,
+    "largest": [2**63 - 1, -(2**63), 1.5e300, -0.0],
+    "text": "é \U0001f600 \x01",
+    "deep": deep(199),
+    "empty": [{}, [], ""],
+}
+
+
+@every_way
+@pytest.mark.parametrize("value", NOT_JSON.values(), ids=list(NOT_JSON))
+async def test_what_is_no_json_fails_its_node_with_the_place(way: Way, value: Any) -> None:
+    tools = ScriptedTools(t=lambda: value, after=1)
+    for body in (line(call("t")), graph(call("t"), call("t2", "t"))):
+        done = await way(body, tools)
+        assert done["status"] == "failed"
+        assert "result" in done["error"]
+    done = await way(line(call("t", policy=HANDLED), call("after")), tools)
+    assert done["status"] == "completed"
+
+
+@every_way
+@pytest.mark.parametrize("value", FINE.values(), ids=list(FINE))
+async def test_json_comes_through_unchanged(way: Way, value: Any) -> None:
+    body = graph(call("t"), call("t2", "t"), result=out("t"))
+    done = await way(body, ScriptedTools(t=lambda: value))
+    assert done["value"] == value
+    assert type(done["value"]) is type(value)
+
+
+@every_way
+@pytest.mark.parametrize("value", [(1, (2,)), OrderedDict(a=1)], ids=["tuple", "OrderedDict"])
+async def test_what_is_nearly_json_means_the_same_on_every_way(way: Way, value: Any) -> None:
+    """Refused or made plain: but not one in memory and the other in the journal."""
+    from engine.lab import bare
+
+    body = graph(call("t"), result=out("t"))
+    expected = await bare(body, ScriptedTools(t=lambda: value))
+    assert await way(body, ScriptedTools(t=lambda: value)) == expected
+
+
+@every_way
+async def test_what_a_tool_does_to_its_result_later_is_not_seen(way: Way) -> None:
+    rows: list[int] = []
+
+    def grow(n: int) -> list[int]:
+        rows.append(n)
+        return rows
+
+    tools = ScriptedTools(grow=grow)
+    done = await way(
+        line(each("m", [0, 1, 2], call("grow", args=obj(n=Ref("item"))), result=out("grow")), result=out("m")), tools
+    )
+    assert [len(one) for one in done["value"]] == [1, 2, 3]
+
+
+@every_way
+async def test_what_a_tool_does_to_its_arguments_is_not_seen(way: Way) -> None:
+    def spoil(rows: list[Any]) -> int:
+        rows[0]["a"].append("spoiled")
+        rows.clear()
+        return 1
+
+    source = compute("source", lit([{"a": [1]}]))
+    body = graph(
+        source,
+        call("spoil", args=obj(rows=out("source"))),
+        call("s2", "spoil", obj(rows=out("source"))),
+        result=out("source"),
+    )
+    done = await way(body, ScriptedTools(spoil=spoil))
+    assert (done["status"], done["value"]) == ("completed", [{"a": [1]}])
+
+
+@every_way
+async def test_a_value_that_grows_too_deep_fails_clearly(way: Way) -> None:
+    wrap = line(compute("w", obj(in_=Ref("prev"))), call("t", args=obj(v=Ref("prev"))), result=out("w"))
+    body = line(node("l", Loop(body=wrap, limit=400)), result=out("l"))
+    done = await way(body, ScriptedTools(t=1))
+    assert done["status"] == "failed"
+    assert "nested deeper" in done["error"]
+
+
+async def test_a_result_past_a_hundred_megabytes_fails_its_node_and_the_store_lives(tmp_path: Any) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    try:
+        tools = ScriptedTools(big=lambda: "x" * (MAX_BYTES + 1), small=1)
+        done = await on(store, line(call("big", policy=HANDLED), call("small")), tools)
+        assert done["status"] == "completed"
+        assert (await on(store, line(call("big")), tools, "r2"))["status"] == "failed"
+        assert (await on(store, line(call("small")), tools, "r3"))["status"] == "completed"
+    finally:
+        store.close()
+
+
+async def test_wide_results_are_no_problem() -> None:
+    rows = [{"id": i, "name": f"n{i}"} for i in range(50_000)]
+    ending = await once(graph(call("t"), result=out("t", 49_999, "name")), ScriptedTools(t=lambda: rows))
+    assert ending.value == "n49999"
+    await asyncio.sleep(0)
