@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ropewalk.tools.mcp import McpServers
+from ropewalk.tools.result import ProgressEvent
 
 SERVERS = Path(__file__).parent.parent / "mcp_servers"
 NODE = Path(__file__).parent.parent / "node"
@@ -115,3 +119,26 @@ def gone(pgid: int) -> bool:
 
 def said(result: Any) -> str:
     return "".join(part.text for part in result.content if part.type == "text")
+
+
+def servers(**configs: dict[str, Any]) -> McpServers:
+    """Servers by name, not connected yet."""
+    found = McpServers()
+    for name, config in configs.items():
+        found.add(name, config)
+    return found
+
+
+async def pid_of(mcp: McpServers, name: str = "odd") -> int:
+    return int(said(await mcp.call_tool(name, "pid")))
+
+
+async def in_call(mcp: McpServers) -> tuple[asyncio.Task[Any], int]:
+    """A call under way, and the process that serves it."""
+    running: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def began(event: ProgressEvent) -> None:
+        running.set_result(int(event.message or 0))
+
+    task = asyncio.create_task(mcp.call_tool("odd", "slow", on_progress=began))
+    return task, await running

@@ -15,7 +15,7 @@ from ropewalk.errors import NotFound
 from ropewalk.tools.mcp import Definition, McpServers, ServerRefused
 from ropewalk.tools.result import ProgressEvent
 
-from .mcp_lab import HttpServer, odd_http, python, said
+from .mcp_lab import HttpServer, odd_http, python, said, servers
 
 LINES = ("stdio-2026", "stdio-legacy", "http-2026", "http-legacy")
 
@@ -31,13 +31,6 @@ def config(request: pytest.FixtureRequest, web: HttpServer) -> dict[str, Any]:
     transport, _, era = request.param.partition("-")
     mode = {"legacy": "legacy", "2026": "2026-07-28"}[era]
     return {"url": web.url, "mode": mode} if transport == "http" else python("odd.py", mode=mode)
-
-
-def servers(**configs: dict[str, Any]) -> McpServers:
-    found = McpServers()
-    for name, config in configs.items():
-        found.add(name, config)
-    return found
 
 
 def test_call_gives_the_result_as_the_server_sent_it(config: dict[str, Any]) -> None:

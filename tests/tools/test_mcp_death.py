@@ -1,4 +1,4 @@
-"""What happens when MCP servers die, hang, lie or never start; and that nothing is left over."""
+"""What happens when MCP servers die or their loop ends; and that nothing is left over."""
 
 from __future__ import annotations
 
@@ -17,33 +17,9 @@ from typing import Any
 
 import pytest
 
-from ropewalk.errors import ConfigError
-from ropewalk.tools.mcp import McpServers, ServerRefused
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.mcp import ServerRefused
 
-from .mcp_lab import SERVERS, alive, free_port, gone, group, odd_http, python, said
-
-
-def servers(**configs: dict[str, Any]) -> McpServers:
-    found = McpServers()
-    for name, config in configs.items():
-        found.add(name, config)
-    return found
-
-
-async def pid_of(mcp: McpServers, name: str = "odd") -> int:
-    return int(said(await mcp.call_tool(name, "pid")))
-
-
-async def in_call(mcp: McpServers) -> tuple[asyncio.Task[Any], int]:
-    """A call under way, and the process that serves it."""
-    running: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def began(event: ProgressEvent) -> None:
-        running.set_result(int(event.message or 0))
-
-    task = asyncio.create_task(mcp.call_tool("odd", "slow", on_progress=began))
-    return task, await running
+from .mcp_lab import alive, gone, group, in_call, odd_http, pid_of, python, said, servers
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -199,106 +175,6 @@ async def main():
         assert not alive(grandchild), how
 
 
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
-        ({"command": "no-such-program-here"}, "no program 'no-such-program-here' on the PATH"),
-        ({"command": "npx -y something"}, "no program 'npx -y something' on the PATH; arguments belong in \"args\""),
-        (python("odd.py", cwd="/no/such/folder"), "cwd '/no/such/folder' is not a directory"),
-        ({"command": "/etc/passwd"}, "cannot start '/etc/passwd': "),
-        (python("rude.py", "exit"), "exited with code 1; its stderr ends with:\ncannot start: no database"),
-        (python("rude.py", "silent", connect_timeout=0.5), "did not finish the handshake within 0.5 s"),
-        (
-            python("rude.py", "garbage", connect_timeout=0.5),
-            "it printed what is not JSON-RPC: 'Welcome to the server!'",
-        ),
-        (python("rude.py", "endless"), "its list of tools does not end (after 1000 tools)"),
-        (python("rude.py", "circular"), "its list of tools does not end (after 2 tools)"),
-        (python("rude.py", "ancient"), "Unsupported protocol version from the server: 1999-01-01"),
-        (python("rude.py", "plain", mode="2026-07-28"), "Method not found"),
-        (python("rude.py", "plain", env={"KEY": "${ROPEWALK_NOT_SET}"}), "env.KEY reads ${ROPEWALK_NOT_SET}, which is"),
-        ({"url": f"http://127.0.0.1:{free_port()}/mcp"}, "could not be reached at http://127.0.0.1:"),
-    ],
-)
-def test_a_broken_server_is_explained_and_blocks_nobody(config: dict[str, Any], reason: str) -> None:
-    async def case() -> None:
-        async with servers(broken=config, odd=python("odd.py")) as mcp:
-            connecting = asyncio.create_task(mcp.connect())
-            before = time.monotonic()
-            assert said(await mcp.call_tool("odd", "echo", {"text": "x"})) == "x"
-            assert time.monotonic() - before < 5
-            await connecting
-            assert set(mcp.failures) == {"broken"}
-            assert mcp.failures["broken"].startswith("MCP server 'broken'")
-            assert reason in mcp.failures["broken"]
-            with pytest.raises((ConnectionError, TimeoutError, ServerRefused, ConfigError)) as caught:
-                await mcp.connect("broken")
-            assert reason in str(caught.value)
-
-    asyncio.run(case())
-
-
-@pytest.mark.parametrize("manner", ["hangup", "banner", "ignore"])
-def test_odd_manners_are_put_up_with(manner: str) -> None:
-    async def case() -> None:
-        async with servers(rude=python("rude.py", manner)) as mcp:
-            assert said(await mcp.call_tool("rude", "echo")) == manner
-            assert mcp.failures == {}
-
-    asyncio.run(case())
-
-
-def test_an_answer_that_is_no_result_is_refused() -> None:
-    async def case() -> None:
-        async with servers(rude=python("rude.py", "nonsense")) as mcp:
-            with pytest.raises(ServerRefused, match="'rude': tool 'echo': its answer is not what the protocol allows"):
-                await mcp.call_tool("rude", "echo")
-
-    asyncio.run(case())
-
-
-def test_a_server_that_reads_nothing_cannot_hold_a_call() -> None:
-    async def case() -> None:
-        async with servers(rude=python("rude.py", "deaf", timeout=0.5)) as mcp:
-            await mcp.connect()
-            started = time.monotonic()
-            for _ in range(3):
-                with pytest.raises((TimeoutError, ConnectionError)):
-                    await mcp.call_tool("rude", "echo", {"text": "x" * 200_000})
-            assert time.monotonic() - started < 10
-
-    asyncio.run(case())
-
-
-def test_closing_does_not_wait_for_what_cannot_be_written() -> None:
-    async def case() -> None:
-        async with servers(rude=python("rude.py", "stuck", timeout=0.3)) as mcp:
-            await mcp.connect()
-            for _ in range(3):
-                with pytest.raises(TimeoutError):
-                    await mcp.call_tool("rude", "echo", {"text": "x" * 1_000_000})
-            started = time.monotonic()
-        assert time.monotonic() - started < 4
-
-    asyncio.run(case())
-
-
-def test_failed_attempts_are_spaced_and_then_forgiven(tmp_path: Any) -> None:
-    program = tmp_path / "late"
-
-    async def case() -> None:
-        async with servers(late={"command": str(program), "args": [str(SERVERS / "rude.py"), "plain"]}) as mcp:
-            for _ in range(3):
-                with pytest.raises(ConnectionError, match="no program"):
-                    await mcp.call_tool("late", "echo")
-            before = time.monotonic()
-            program.symlink_to(sys.executable)
-            assert said(await mcp.call_tool("late", "echo")) == "plain"
-            assert 0.2 < time.monotonic() - before < 5
-
-    asyncio.run(case())
-
-
 async def retried(action: Callable[[], Awaitable[Any]], bound: float = 10) -> Any:
     async with asyncio.timeout(bound):
         while True:
@@ -369,62 +245,3 @@ def test_http_refusal_tells_the_status() -> None:
 
         asyncio.run(case())
         web.shutdown()
-
-
-def test_children_get_only_the_allow_list_and_what_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "must-not-leak")
-    monkeypatch.setenv("TERM", "() { :; }; echo a function, not a terminal")
-
-    async def case() -> None:
-        config = python("odd.py", env={"TOKEN": "${ANTHROPIC_API_KEY}", "MODE": "${NOT_SET_HERE:-plain}"})
-        async with servers(bare=python("odd.py"), odd=config) as mcp:
-            bare = (await mcp.call_tool("bare", "environment")).structured_content
-            allowed = {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"}
-            assert set(bare) <= allowed
-            assert "must-not-leak" not in str(bare)
-            told = (await mcp.call_tool("odd", "environment")).structured_content
-            assert (told["TOKEN"], told["MODE"]) == ("must-not-leak", "plain")
-
-    asyncio.run(case())
-
-
-def test_children_get_no_descriptor_of_ours() -> None:
-    ends = os.pipe()
-    leaked = os.dup2(ends[0], 77, inheritable=True)
-
-    async def case() -> None:
-        async with servers(odd=python("odd.py")) as mcp:
-            assert "77" not in said(await mcp.call_tool("odd", "descriptors")).strip("[]").split(", ")
-
-    try:
-        asyncio.run(case())
-    finally:
-        for descriptor in (*ends, leaked):
-            os.close(descriptor)
-
-
-def test_arguments_are_never_read_by_a_shell(tmp_path: Any) -> None:
-    trap = tmp_path / "trap"
-
-    async def case() -> None:
-        shady = [f"; touch {trap}", f"$(touch {trap})", f"`touch {trap}`", f"| touch {trap}", f"&& touch {trap}"]
-        async with servers(odd=python("rude.py", "plain", *shady), bad={"command": f"true; touch {trap}"}) as mcp:
-            assert said(await mcp.call_tool("odd", "echo")) == "plain"
-            with pytest.raises(ConnectionError, match="no program"):
-                await mcp.connect("bad")
-
-    asyncio.run(case())
-    assert not trap.exists()
-
-
-def test_a_listener_that_raises_does_not_break_the_server(caplog: pytest.LogCaptureFixture) -> None:
-    def listener(name: str, tools: Any) -> None:
-        raise RuntimeError("cannot register")
-
-    async def case() -> None:
-        async with servers(rude=python("rude.py", "plain")) as mcp:
-            mcp.on_tools(listener)
-            assert said(await mcp.call_tool("rude", "echo")) == "plain"
-
-    asyncio.run(case())
-    assert "a listener of its tools failed" in caplog.text

@@ -1,4 +1,4 @@
-"""Which program is started for a server's command."""
+"""The child behind a server: which program is started, and what it gets of ours."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.tools.mcp import McpServers
-
-from .mcp_lab import SERVERS, said
+from .mcp_lab import SERVERS, python, said, servers
 
 PYTHON = sys.executable
 
@@ -26,8 +24,7 @@ def script(path: Path, answer: str) -> Path:
 
 
 async def told(**config: Any) -> str:
-    async with McpServers() as mcp:
-        mcp.add("one", {"mode": "legacy", **config})
+    async with servers(one={"mode": "legacy", **config}) as mcp:
         return said(await mcp.call_tool("one", "echo"))
 
 
@@ -54,3 +51,49 @@ def test_what_is_beside_and_no_program_is_not_started(venv: Path) -> None:
     (venv / "notes").write_text("not a program")
     with pytest.raises(ConnectionError, match="no program 'notes' on the PATH"):
         asyncio.run(told(command="notes"))
+
+
+def test_children_get_only_the_allow_list_and_what_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "must-not-leak")
+    monkeypatch.setenv("TERM", "() { :; }; echo a function, not a terminal")
+
+    async def case() -> None:
+        config = python("odd.py", env={"TOKEN": "${ANTHROPIC_API_KEY}", "MODE": "${NOT_SET_HERE:-plain}"})
+        async with servers(bare=python("odd.py"), odd=config) as mcp:
+            bare = (await mcp.call_tool("bare", "environment")).structured_content
+            allowed = {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"}
+            assert set(bare) <= allowed
+            assert "must-not-leak" not in str(bare)
+            told = (await mcp.call_tool("odd", "environment")).structured_content
+            assert (told["TOKEN"], told["MODE"]) == ("must-not-leak", "plain")
+
+    asyncio.run(case())
+
+
+def test_children_get_no_descriptor_of_ours() -> None:
+    ends = os.pipe()
+    leaked = os.dup2(ends[0], 77, inheritable=True)
+
+    async def case() -> None:
+        async with servers(odd=python("odd.py")) as mcp:
+            assert "77" not in said(await mcp.call_tool("odd", "descriptors")).strip("[]").split(", ")
+
+    try:
+        asyncio.run(case())
+    finally:
+        for descriptor in (*ends, leaked):
+            os.close(descriptor)
+
+
+def test_arguments_are_never_read_by_a_shell(tmp_path: Any) -> None:
+    trap = tmp_path / "trap"
+
+    async def case() -> None:
+        shady = [f"; touch {trap}", f"$(touch {trap})", f"`touch {trap}`", f"| touch {trap}", f"&& touch {trap}"]
+        async with servers(odd=python("rude.py", "plain", *shady), bad={"command": f"true; touch {trap}"}) as mcp:
+            assert said(await mcp.call_tool("odd", "echo")) == "plain"
+            with pytest.raises(ConnectionError, match="no program"):
+                await mcp.connect("bad")
+
+    asyncio.run(case())
+    assert not trap.exists()

@@ -14,17 +14,10 @@ from typing import Any
 
 import pytest
 
-from ropewalk.tools.mcp import McpServers, ServerRefused
+from ropewalk.tools.mcp import ServerRefused
 from ropewalk.tools.result import ProgressEvent
 
-from .mcp_lab import HttpServer, free_port, gone, node, node_script, said
-
-
-def servers(**configs: dict[str, Any]) -> McpServers:
-    found = McpServers()
-    for name, config in configs.items():
-        found.add(name, config)
-    return found
+from .mcp_lab import HttpServer, free_port, gone, node, node_script, said, servers
 
 
 def module(name: str, *args: str) -> dict[str, Any]:
