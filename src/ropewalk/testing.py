@@ -8,12 +8,14 @@ script events (`held`, `called`) instead of times. To add a behaviour, add a fun
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from .errors import StoreError
+from .frozen import dataclass
 from .journal.journal import Definition, Entry, Log, NewRun, Store
 from .journal.memory import MemoryStore
 from .tools.bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
@@ -184,7 +186,7 @@ class ScriptedTools:
         if step.after:
             await asyncio.sleep(step.after)
         if step.error is not None:
-            raise step.error
+            raise _again(step.error)
         return fresh(step.value) if step.make is None else await maybe_await(step.make(**args))
 
     async def _until(self, holds: Callable[[], bool]) -> None:
@@ -208,6 +210,14 @@ def _step(given: Any) -> Step:
     if isinstance(given, Exception):
         return Step(error=given)
     return Step(make=given) if callable(given) else Step(value=given)
+
+
+def _again(error: Exception) -> Exception:
+    """The same error once more: one that has been raised holds on to all it went through."""
+    try:
+        return copy.copy(error)
+    except Exception:  # noqa: BLE001 - an exception class of the user's own that cannot be copied
+        return error.with_traceback(None)
 
 
 # --- timing ----------------------------------------------------------------------------------

@@ -1,0 +1,282 @@
+"""Stopping runs, watching them, and asking for one id twice."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.lab import HANDLED, block, call, each, graph, job, line, node, obj, out
+from ropewalk.app import App
+from ropewalk.engine.engine import Engine
+from ropewalk.events import Event
+from ropewalk.expr.ast import Lit, Ref
+from ropewalk.ir import OnError, Policy, Retry
+from ropewalk.journal import MemoryStore, Store
+from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.ops import Sleep
+from ropewalk.testing import ScriptedTools, fails, hangs, held, in_turn
+
+STORES = ["memory", "durable", "sqlite"]
+
+
+def made(kind: str, folder: Path) -> Store:
+    return SqliteStore(folder / "s.db") if kind == "sqlite" else MemoryStore(durable=kind == "durable")
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("thread", [False, True])
+async def test_a_stopped_run_cancels_its_tools_keeps_what_finished_and_ends(
+    kind: str, thread: bool, tmp_path: Path
+) -> None:
+    store = made(kind, tmp_path)
+    engine, tools = Engine(store), ScriptedTools(first=1, slow=hangs(), never=1)
+    body = line(call("first"), block("b", call("s1", "slow"), call("s2", "slow")), call("never"))
+    task = asyncio.ensure_future(engine.run(job(body, tools)))
+    await tools.called("slow", 2)
+    if thread:
+        stopped = await asyncio.to_thread(engine.stop, "r")
+    else:
+        stopped = engine.stop("r")
+    assert stopped
+    row = store.get_run("r")
+    assert row is not None
+    assert row.status == "stopped", "at once, before its tools are done"
+    result = await asyncio.wait_for(task, 5)
+    assert (result["status"], result["outputs"]) == ("stopped", {"first": 1})
+    assert result["error"].startswith("RunStopped")
+    assert [c.status for c in tools.calls] == ["done", "cancelled", "cancelled"]
+    assert not engine.stop("r")
+    assert not engine.stop("unknown")
+    assert await engine.run(job(body, tools)) == result  # what is stopped stays stopped
+    store.close()
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_stopping_wins_over_stand_ins_and_retries(kind: str, tmp_path: Path) -> None:
+    store = made(kind, tmp_path)
+    engine, tools = Engine(store), ScriptedTools(slow=hangs(), after=1)
+    policy = Policy(retry=Retry(attempts=5), timeout=50, on_error=OnError())
+    body = line(block("b", call("slow", policy=policy), policy=HANDLED), call("after"))
+    task = asyncio.ensure_future(engine.run(job(body, tools)))
+    await tools.called("slow")
+    engine.stop("r")
+    assert (await task)["status"] == "stopped"
+    assert tools.count("after") == 0
+    assert tools.count("slow") == 1
+    store.close()
+
+
+@pytest.mark.parametrize("op", ["sleep", "pause"])
+async def test_a_run_that_only_waits_is_stopped_at_once(op: str) -> None:
+    engine, tools = Engine(MemoryStore()), ScriptedTools(first=1, bad=fails("no"))
+    waits = (
+        node("p", Sleep(seconds=Lit(3600)))
+        if op == "sleep"
+        else call("bad", policy=Policy(retry=Retry(attempts=2, delay=3600)))
+    )
+    task = asyncio.ensure_future(engine.run(job(line(call("first"), waits), tools)))
+    await tools.called("first" if op == "sleep" else "bad")
+    await asyncio.sleep(0.01)
+    engine.stop("r")
+    assert (await asyncio.wait_for(task, 5))["status"] == "stopped"
+
+
+async def test_a_tool_may_stop_its_own_run() -> None:
+    for kind in ("memory", "durable"):
+        engine = Engine(made(kind, Path()))
+
+        async def suicide() -> int:
+            engine.stop("r")  # noqa: B023 - called within this round
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return 1
+
+        result = await engine.run(job(line(call("suicide"), call("b", "suicide")), ScriptedTools(suicide=suicide)))
+        assert result["status"] == "stopped"
+
+
+async def test_a_stop_that_comes_too_late_to_cancel_anything_still_stands() -> None:
+    """The row says stopped from the moment of the request; the result must not say otherwise."""
+    for kind in ("memory", "durable"):
+        store = made(kind, Path())
+        engine = Engine(store)
+
+        def suicide() -> int:
+            engine.stop("r")  # noqa: B023 - called within this round
+            return 1
+
+        result = await engine.run(job(line(call("suicide")), ScriptedTools(suicide=suicide)))
+        row = store.get_run("r")
+        assert row is not None
+        assert result["status"] == row.status == "stopped"
+        await asyncio.sleep(0)  # no cancellation is on its way
+
+
+# --- the same id twice ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_the_same_id_twice_at_once_runs_once(kind: str, tmp_path: Path) -> None:
+    store = made(kind, tmp_path)
+    engine, tools = Engine(store), ScriptedTools(slow=held("once"))
+    body = graph(call("slow"), result=out("slow"))
+    tasks = [asyncio.ensure_future(engine.run(job(body, tools))) for _ in range(5)]
+    await tools.called("slow")
+    await asyncio.sleep(0.02)
+    tools.release("slow", 5)
+    results = await asyncio.gather(*tasks)
+    assert {r["value"] for r in results} == {"once"}
+    assert (await engine.run(job(body, tools)))["value"] == "once"
+    assert tools.count("slow") == 1
+    store.close()
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_a_cancelled_waiter_cancels_nobody_else(kind: str, tmp_path: Path) -> None:
+    store = made(kind, tmp_path)
+    engine, tools = Engine(store), ScriptedTools(slow=held("once"))
+    body = graph(call("slow"), result=out("slow"))
+    first = asyncio.ensure_future(engine.run(job(body, tools)))
+    await tools.called("slow")
+    second = asyncio.ensure_future(engine.run(job(body, tools)))
+    await asyncio.sleep(0.02)
+    second.cancel()
+    await asyncio.wait([second])
+    tools.release("slow")
+    assert (await first)["value"] == "once"
+    store.close()
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_a_waiter_takes_over_when_the_first_caller_is_cancelled(kind: str, tmp_path: Path) -> None:
+    store = made(kind, tmp_path)
+    engine, tools = Engine(store), ScriptedTools(first=1, slow=in_turn(hangs(), "second"))
+    body = line(call("first"), call("slow"), result=out("slow"))
+    first = asyncio.ensure_future(engine.run(job(body, tools)))
+    await tools.called("slow")
+    waiters = [asyncio.ensure_future(engine.run(job(body, tools))) for _ in range(3)]
+    await asyncio.sleep(0.02)
+    first.cancel()
+    results = await asyncio.wait_for(asyncio.gather(*waiters), 10)
+    assert [r["value"] for r in results] == ["second"] * 3
+    assert first.cancelled()
+    if kind != "memory":
+        assert tools.count("first") == 1
+    store.close()
+
+
+async def test_an_error_that_is_no_ending_reaches_every_waiter() -> None:
+    from ropewalk.errors import StoreError
+    from ropewalk.testing import DyingStore
+
+    engine, tools = Engine(DyingStore(MemoryStore(durable=True), 1)), ScriptedTools(slow=held(1))
+    tasks = [asyncio.ensure_future(engine.run(job(line(call("slow")), tools))) for _ in range(3)]
+    await tools.called("slow")
+    tools.release("slow")
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(result, StoreError)
+
+
+# --- watching ------------------------------------------------------------------------------------
+
+
+async def test_a_watcher_that_raises_breaks_nothing_and_is_told_to_the_loop() -> None:
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["message"]))
+
+    def watcher(event: Event) -> None:
+        raise RuntimeError(event.kind)
+
+    tools = ScriptedTools(t=1, bad=fails("no"))
+    body = graph(call("a", "t"), each("m", [1, 2], call("t")), call("bad", policy=HANDLED))
+    result = await Engine(MemoryStore()).run(job(body, tools, watcher=watcher))
+    assert result["status"] == "completed"
+    assert any("raised on node.finished" in message for message in told)
+
+
+async def test_events_tell_each_node_once_and_in_a_possible_order() -> None:
+    events: list[Event] = []
+    tools = ScriptedTools(t=1, bad=in_turn(fails("no"), 1))
+    never = call("skipped", "t", when=Lit(False))
+    body = line(
+        call("a", "t"), each("m", [5, 6], call("t")), call("bad", policy=Policy(retry=Retry(attempts=2))), never
+    )
+    await Engine(MemoryStore()).run(job(body, tools, watcher=events.append))
+    assert [(e.kind, e.path) for e in events] == [
+        ("run.started", ""),
+        ("node.started", "a"), ("node.finished", "a"),
+        ("node.started", "m"),
+        ("node.started", "m[0]/t"), ("node.finished", "m[0]/t"),
+        ("node.started", "m[1]/t"), ("node.finished", "m[1]/t"),
+        ("node.finished", "m"),
+        ("node.started", "bad"), ("attempt.failed", "bad"), ("node.finished", "bad"),
+        ("node.started", "skipped"), ("node.skipped", "skipped"),
+        ("run.finished", ""),
+    ]  # fmt: skip
+    assert all(e.run_id == "r" and e.at > 1e9 for e in events)
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_a_run_is_watched_from_another_task_until_it_ends(kind: str, tmp_path: Path) -> None:
+    tools = ScriptedTools(first=1, slow=held(2))
+    chain = {"nodes": [{"id": "a", "type": "tool", "tool": "first"}, {"id": "b", "type": "tool", "tool": "slow"}]}
+    async with App(made(kind, tmp_path)) as app:
+        running = asyncio.ensure_future(app.run(chain, run_id="x", executor=tools))
+        await tools.called("slow")
+        seen: list[tuple[str, str]] = []
+        async for event in app.runs.watch("x", poll=0.01):
+            seen.append((event.kind, event.path))
+            if ("node.finished", "a") in seen and not running.done() and tools.running:
+                assert app.runs.get("x")["currentNode"] == "b"
+                tools.release("slow")
+        await running
+    assert seen == [("node.finished", "a"), ("node.finished", "b"), ("run.finished", "")]
+
+
+def test_a_run_is_stopped_from_another_thread_and_loop(tmp_path: Path) -> None:
+    for kind in STORES:
+        folder = tmp_path / kind
+        folder.mkdir()
+        app = App(made(kind, folder))
+        tools = ScriptedTools(slow=hangs())
+        under_way, results = threading.Event(), []
+
+        async def runs() -> None:
+            chain = {"mode": "parallel", "nodes": [{"id": f"n{i}", "type": "tool", "tool": "slow"} for i in range(3)]}
+            task = asyncio.ensure_future(app.run(chain, run_id="x", executor=tools))  # noqa: B023
+            await tools.called("slow", 3)  # noqa: B023
+            under_way.set()  # noqa: B023
+            results.append((await task).status)  # noqa: B023
+
+        thread = threading.Thread(target=lambda: asyncio.run(runs()))
+        thread.start()
+        assert under_way.wait(10)
+        assert app.runs.stop("x")
+        thread.join(10)
+        assert results == ["stopped"]
+        asyncio.run(app.close())
+
+
+async def test_state_of_a_stopped_run_is_what_finished_wrote() -> None:
+    """Invariant 6: of the run itself, what finished is kept."""
+    from engine.lab import flow
+
+    engine, tools = Engine(MemoryStore()), ScriptedTools(first=1, slow=hangs())
+    body = flow(
+        graph(
+            call("first", writes=obj(seen=Ref("out", ("first",)))),
+            block("b", call("inner", "first", writes=obj(inside=Lit(1))), call("slow")),
+        ),
+        state={"seen": 0, "inside": 0},
+    )
+    task = asyncio.ensure_future(engine.run(job(body, tools)))
+    await tools.called("slow")
+    await tools.called("first", 2)
+    await asyncio.sleep(0.01)
+    engine.stop("r")
+    result = await task
+    assert (result["status"], result["state"]) == ("stopped", {"seen": 1, "inside": 0})
