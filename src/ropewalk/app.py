@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from .chains import Chains, ChainService
@@ -15,6 +14,7 @@ from .engine.engine import Engine, Job
 from .errors import InvalidFlow, NotFound, Problem, RopewalkError
 from .events import Event
 from .fitting import Cards, check_input, tools_of
+from .frozen import dataclass
 from .ir import Flow
 from .journal import Definition, Store, open_store
 from .runs import Runs

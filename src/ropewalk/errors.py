@@ -30,8 +30,9 @@ RopewalkError
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from .frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ timer.set  branch.taken  items.listed  state.write  run.resumed  run.finished
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from .frozen import dataclass
 from .values import Json
 
 

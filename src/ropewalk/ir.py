@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 from .expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var
+from .frozen import dataclass
 from .values import Json
 
 

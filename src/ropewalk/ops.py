@@ -7,12 +7,12 @@ Refused here: looking into a frame, touching the world except through `site.call
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 from .errors import ExpressionError
 from .expr.ast import Expr
+from .frozen import dataclass
 from .ir import Frame, Getter, Graph, Site, Step, Writes, Yield
 from .values import Json
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from .check import ToolCard
 from .draw import text
 from .errors import Problem
 from .expr import show
+from .frozen import dataclass
 from .ir import Flow, Graph, Node, node_parts
 from .ops import Call
 from .values import Json

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from .errors import InvalidValue
+from .frozen import dataclass
 from .ir import Channel
 from .values import Json, canonical, closest
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..errors import Problem
+from ..frozen import dataclass
 from ..ir import Node
 
 At: TypeAlias = tuple["At | None", str | int] | None

@@ -10,12 +10,12 @@ rule to `Walk.rules`; an op without one is walked by its fields and its value ma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 from ..expr.ast import Expr, Lit, Obj
+from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 from ..state import REDUCERS

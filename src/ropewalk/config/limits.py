@@ -3,7 +3,7 @@ key to `table.py`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ tables of keys in `table.py`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
+from ..frozen import dataclass
 from .limits import Limits
 
 MODES: Final = ("auto", "legacy", "2026-07-28")

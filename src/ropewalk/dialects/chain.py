@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, StrEnum
 from typing import Final
 
 from ..errors import InvalidFlow, Problem, UnsupportedSchema
+from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import Json
 from . import fields as f

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ..errors import ExpressionError, Problem
 from ..expr import lift, parse, transform_expr
 from ..expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, rebind
+from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 from ..values import Json, closest

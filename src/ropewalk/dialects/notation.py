@@ -7,10 +7,10 @@ it in this folder's `__init__`. Documents are told apart by `kind:` or else by s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidFlow, Problem
+from ..frozen import dataclass
 from ..ir import Flow
 from ..values import Json, closest
 

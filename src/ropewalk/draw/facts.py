@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
 
 from ..expr.ast import Expr, Lit, Obj
 from ..expr.show import brief
+from ..frozen import dataclass
 from ..ir import Graph, Node, parts
 
 MOST_EXPRESSION = 60

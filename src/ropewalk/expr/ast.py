@@ -7,9 +7,10 @@ rebinds them to what the graph knows (`Ref("out", ("search",))`) with `rebind`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
+from ..frozen import dataclass
 from ..values import Json
 
 Path: TypeAlias = tuple[str | int, ...]

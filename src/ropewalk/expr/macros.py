@@ -6,9 +6,9 @@ To add one, add its forms to MACROS and its runner to RUNNERS.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from ..frozen import dataclass
 from .ast import Each, Expr
 
 _ELEMENT: Final = ("$item", "$index")

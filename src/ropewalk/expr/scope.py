@@ -8,9 +8,10 @@ macro's body gets a longer tuple. Nothing mutable outlives an evaluation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, TypeAlias
 
+from ..frozen import dataclass
 from ..values import Json
 from .ast import Expr, Fn, Path, Ref, Var
 from .budget import Budget

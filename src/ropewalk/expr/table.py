@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ..errors import ExpressionError
+from ..frozen import dataclass
 from ..values import Json
 from .operators import kind_of
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ..errors import ExpressionError, Problem
+from ..frozen import dataclass
 from ..values import Json, closest
 from .ast import NULL, Arr, Each, Expr, Fn, Lit, Ref, Var, rebind, refs
 from .lift import lift

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import orjson
 
 from ..errors import InvalidValue, StoreError
+from ..frozen import dataclass
 from ..values import MAX_BYTES, Json
 
 INLINE: Final = 64_000

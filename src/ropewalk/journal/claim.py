@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import apsw
 
 from ..errors import NotFound, RunBusy
+from ..frozen import dataclass
 from .blobs import Packed
 from .database import fetch
 from .journal import NewRun

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
+from ..frozen import dataclass
 from ..values import Json
 
 STATUSES: Final = ("running", "completed", "partial", "failed", "stopped", "timeout")

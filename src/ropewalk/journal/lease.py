@@ -11,11 +11,13 @@ import functools
 import os
 import socket
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 import orjson
+
+from ..frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

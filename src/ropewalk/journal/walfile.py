@@ -9,9 +9,10 @@ continues the checksum of a commit frame was written after that commit had succe
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from ..frozen import dataclass
 
 _HEADER: Final = 32
 _FRAME: Final = 24

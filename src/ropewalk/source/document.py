@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from ..errors import Place, Problem
+from ..frozen import dataclass
 from ..values import Json
 from .spot import Lines, Spot, inside
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from ..frozen import dataclass
 
 MOST_FAULTS: Final = 50
 """A reader gives up after this many: nobody reads more, and a bomb may have millions."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import yaml
@@ -23,6 +23,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from ..frozen import dataclass
 from ..values import Json, closest
 from .fault import MOST_FAULTS, Fault, Refused
 from .limits import Limits

@@ -11,10 +11,10 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
+from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, own
 from .failures import Failures

@@ -13,10 +13,10 @@ import enum
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from ..errors import InvalidTool
+from ..frozen import dataclass
 from ..schema import Schema, compile_schema
 from ..values import Json
 

@@ -12,7 +12,7 @@ import os
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ import orjson
 
 from ..config.variables import fill
 from ..errors import ConfigError
+from ..frozen import dataclass
 from ..values import MAX_BYTES, Json
 
 _EXCERPT: Final = 500

@@ -17,12 +17,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
 from ..errors import InvalidCursor, InvalidTool, NotFound
+from ..frozen import dataclass
 from ..values import closest
 from .tool import Tool, ToolBackend
 

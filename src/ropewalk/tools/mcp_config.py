@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..config.settings import MODES
 from ..config.variables import fill
 from ..errors import ConfigError
+from ..frozen import dataclass
 from ..values import closest
 
 _COMMON: Final = ("timeout", "connect_timeout", "mode")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ..frozen import dataclass
 from ..values import Json, canonical, check_json
 from .mcp_request import ServerRefused
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urljoin
 
 from ..errors import ConfigError, InvalidTool
+from ..frozen import dataclass
 from ..values import Json
 from .http import Http, Request, checked_url
 from .openapi_schema import Components, as_document

@@ -5,9 +5,10 @@ To add a kind of result, add a frozen dataclass here; nothing in this file calls
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
+from ..frozen import dataclass
 from ..values import Json
 from .tool import Tool, ToolBackend
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from ..errors import ConfigError
+from ..frozen import dataclass
 from ..values import Json
 from .local import collect, maybe_await, threads
 from .normalise import normalise_mcp, normalise_other

@@ -10,10 +10,10 @@ import functools
 import inspect
 import typing
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidTool
+from ..frozen import dataclass
 from ..values import Json, is_json
 from .docstring import read_docstring
 from .hints import Convert, HintReader, Shape

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from ..errors import InvalidTool, InvalidToolId, InvalidValue
+from ..frozen import dataclass
 from ..values import Json, check_json, closest, digest
 from .signature import adapt, describe
 

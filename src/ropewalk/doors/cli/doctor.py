@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config import Config, find, read_config
 from ...errors import RopewalkError
+from ...frozen import dataclass
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED
