@@ -11,7 +11,7 @@ from .config.limits import Limits
 from .dialects import Compiled, notation_of
 from .dialects.records import Record
 from .engine.engine import Engine, Job
-from .errors import InvalidFlow, NotFound, Problem, RopewalkError
+from .errors import InvalidFlow, NoExecutor, NotFound, Problem
 from .events import Event
 from .fitting import Cards, check_input, tools_of
 from .frozen import dataclass
@@ -85,7 +85,7 @@ class App:
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._loaded: dict[str, Loaded] = {}
-        self._executors: dict[Any, ExecutorCaller] = {}
+        self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int]] = set()
         self._cards = Cards(self.toolbox)
         self._core = ChainService(self)
@@ -287,6 +287,8 @@ class App:
         caller = self._caller(executor)
         if executor is None:
             await self._ready(loaded)
+        if run_id is not None:
+            check_json(run_id, "run id")
         input = check_input(loaded.flow, input)
         state = check_json(dict(variables), "variables") if variables else None
         job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
@@ -307,7 +309,7 @@ class App:
             return outcome({**(row.result or {}), "status": row.status, "executionId": run_id})
         context = row.context or {}
         if context.get("executor") and executor is None:
-            raise RopewalkError(f"run {run_id} was started with a tool executor of its own; give it again to resume")
+            raise NoExecutor(run_id)
         loaded = self.loaded({**row.document, "kind": row.kind})
         if executor is None:
             await self._ready(loaded)
@@ -355,12 +357,13 @@ class App:
     def _caller(self, executor: Executor | None) -> Any:
         if executor is None:
             return self.runner
-        known = self._executors.get(executor)
+        known = self._executors.get(id(executor))
         if known is None:
             if len(self._executors) >= KEPT:
                 del self._executors[next(iter(self._executors))]
-            known = self._executors[executor] = ExecutorCaller(executor)
-        return known
+            # By id, since an executor need not be hashable; kept alive here, so that no id comes twice.
+            known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
+        return known[1]
 
 
 def outcome(result: dict[str, Json]) -> Outcome:

@@ -21,7 +21,8 @@ RopewalkError
 ├── RunTimeout           a run took longer than it may
 ├── RunStopped           somebody stopped the run
 ├── RunBusy              another live process owns the run: `.owner`
-├── JournalConflict      the record of a run does not fit what the flow does now
+    ├── NoExecutor           a run cannot go on without the tool executor it was started with
+    ├── JournalConflict      the record of a run does not fit what the flow does now
 ├── NotFound             no chain, run or the like has this id
 └── StoreError           the store cannot be read or written
     └── Fenced           another process has taken the run over: `.run_id`
@@ -233,6 +234,14 @@ class RunBusy(RopewalkError):
     def __init__(self, run_id: str, owner: str) -> None:
         self.run_id, self.owner = run_id, owner
         super().__init__(f"run {run_id} is being executed by {owner}; stop it there, or wait for it to end")
+
+
+class NoExecutor(RopewalkError):
+    """The run was started with a tool executor of its own, and none is given to go on with."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was started with a tool executor of its own; give it again to go on")
 
 
 class JournalConflict(RopewalkError):

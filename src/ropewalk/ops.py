@@ -11,7 +11,8 @@ from itertools import repeat
 from typing import Any
 
 from .errors import ExpressionError
-from .expr.ast import Expr
+from .expr.ast import Expr, Lit, Ref
+from .expr.budget import weigh
 from .frozen import dataclass
 from .ir import Frame, Getter, Graph, Site, Step, Writes, Yield
 from .values import Json
@@ -39,7 +40,18 @@ class Compute:
     value: Expr
 
     def compile(self, site: Site, /) -> Step:
-        return Step(site.expr(self.value))
+        get = site.expr(self.value)
+        if isinstance(self.value, (Lit, Ref)):
+            return Step(get)
+
+        def weighed(frame: Frame) -> Json:
+            # Values are built by reference: sixty nodes that each hold the last one twice are small
+            # here and past all bounds when written down.
+            value = get(frame)
+            weigh(value)
+            return value
+
+        return Step(weighed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

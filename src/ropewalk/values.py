@@ -180,7 +180,11 @@ def _name(value: Any) -> str:
 
 def canonical(value: Json) -> bytes:
     """Canonical JSON of a checked value: sorted keys, no white space, UTF-8."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as exc:
+        # A value checked part by part can still be too deep as a whole, past what can be written.
+        raise InvalidValue("value", f"cannot be written as JSON: {exc}") from exc
 
 
 def digest(value: Json) -> str:

@@ -40,7 +40,7 @@ class Layout:
         seen = self.nodes
         while stack:
             graph, owners, depth = stack.pop()
-            count += len(graph.nodes)
+            count += sum(not node.meta.hidden for node in graph.nodes)
             if count > most_nodes:
                 self._unsound(f"more than {most_nodes:,} nodes; split the flow", None, None)
                 return

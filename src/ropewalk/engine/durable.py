@@ -12,7 +12,6 @@ from ..journal.journal import Entry
 from ..values import Json, digest
 from .frame import RUN, Frame, Spot, path_of
 
-
 Send = Callable[[Frame, Any], Awaitable[Json]]
 
 

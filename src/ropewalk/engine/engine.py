@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import JournalConflict, RunBusy, StoreError
+from ..errors import JournalConflict, NoExecutor, RunBusy, StoreError
 from ..ir import Flow
 from ..journal.journal import Log, NewRun, RunRow, Store
 from ..values import Json
@@ -119,6 +119,9 @@ class Engine:
             if log.run.fingerprint and log.run.fingerprint != job.fingerprint:
                 await log.release()
                 raise JournalConflict(job.run_id, "", "the run was started with another definition")
+            if (log.run.context or {}).get("executor") and not (job.context or {}).get("executor"):
+                await log.release()
+                raise NoExecutor(job.run_id)
         program = self.program(job)
         run = Run(program, job.run_id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
         log.attach(run.entries)

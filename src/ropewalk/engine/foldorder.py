@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..expr.ast import refs
+from ..expr.ast import Obj, refs
 from ..ir import Channel, Graph, Node, Writes, node_parts
 from ..state import fold
 from ..values import Json
@@ -29,23 +29,36 @@ def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: 
 
 
 class FoldPlan:
-    """For one unordered region: who writes what, who sees it, and in which order it is folded."""
+    """For one unordered region: who writes what, who sees it, and in which order it is folded.
 
-    def __init__(self, body: Graph, written: list[frozenset[str] | None]) -> None:
-        self.body, self.written = body, written
+    Sets of nodes are bit sets over ranks, an order in which every node stands after its ancestors,
+    so that the highest bit of a set is a node that none of the others comes after.
+    """
+
+    def __init__(self, body: Graph, written: list[frozenset[str] | None], channels: Mapping[str, Channel]) -> None:
+        self.body, self.written, self.channels = body, written, channels
         self.position = {node.id: i for i, node in enumerate(body.nodes)}
         self.needs = [[self.position[id] for id in body.needs[node.id]] for node in body.nodes]
         self.forward = all(need < i for i, needs in enumerate(self.needs) for need in needs)
+        self.order = list(_topological(self.needs))  # position by rank
+        self.rank = [0] * len(body.nodes)
+        for rank, i in enumerate(self.order):
+            self.rank[i] = rank
+        self.writers: dict[str, int] = {}
         self.above = self._ancestors()
         self.slots: list[int | None] = [None] * len(body.nodes)
         self._orders: dict[str, list[int]] = {}
+        self._seen: dict[int, list[int]] = {}
 
     def _ancestors(self) -> list[int]:
-        """For each node the writers above it, as a bit set over positions."""
+        """For each node the writers above it."""
         above = [0] * len(self.needs)
-        for i in _topological(self.needs):
+        for i in self.order:
+            bit = 1 << self.rank[i]
+            for name in self.written[i] or ():
+                self.writers[name] = self.writers.get(name, 0) | bit
             for need in self.needs[i]:
-                above[i] |= above[need] | (1 << need if self.written[need] else 0)
+                above[i] |= above[need] | (1 << self.rank[need] if self.written[need] else 0)
         return above
 
     def give_slots(self, spot: Spot, region: Region) -> None:
@@ -56,29 +69,57 @@ class FoldPlan:
         if self.above[i] and self._sources(spot.node, i):
             spot.view_slot = region.slot()
 
-    def _sources(self, node: Node, i: int) -> list[int]:
-        """The ancestors whose writes can matter to the node, in fold order."""
-        names = _reads(node) | (self.written[i] or frozenset())
-        found = []
-        for j in _bits(self.above[i]):
-            theirs = self.written[j]
-            if theirs and (ANY in names or ANY in theirs or names & theirs):
-                found.append(j)
-        return found
+    def _names(self, node: Node, i: int) -> frozenset[str]:
+        """The channels whose value matters at a node: those read, and those that it folds into."""
+        return _reads(node) | {name for name in self.written[i] or () if not self._plain(name)}
 
-    def view(self, spot: Spot, channels: Mapping[str, Channel]) -> Callable[[Frame], Mapping[str, Json]] | None:
+    def _plain(self, name: str) -> bool:
+        channel = self.channels.get(name)
+        return channel is not None and channel.reduce == "last_wins" and channel.schema is None
+
+    def _sources(self, node: Node, i: int) -> list[int]:
+        """The ancestors whose writes can matter to the node, in declared order."""
+        known = self._seen.get(i)
+        if known is None:
+            found = 0
+            for name in self._names(node, i):
+                if name == ANY:
+                    found |= self.above[i]
+                else:
+                    mask = self.above[i] & (self.writers.get(name, 0) | self.writers.get(ANY, 0))
+                    found |= self._last(mask, name) if self._plain(name) else mask
+            known = self._seen[i] = sorted(self.order[rank] for rank in _bits(found))
+        return known
+
+    def _last(self, mask: int, name: str) -> int:
+        """The writers of a channel where the last one wins, without those whose write is sure to be
+        overwritten: in a long line of writers one is left, so a view stays cheap."""
+        kept = 0
+        while mask:
+            rank = mask.bit_length() - 1
+            i = self.order[rank]
+            kept |= 1 << rank
+            mask &= ~(1 << rank)
+            node = self.body.nodes[i]
+            sure = isinstance(node.writes, Obj) and any(key == name for key, _ in node.writes.fields)
+            if sure and node.gate is None and node.when is None:
+                mask &= ~self.above[i]
+        return kept
+
+    def view(self, spot: Spot) -> Callable[[Frame], Mapping[str, Json]] | None:
         """The getter of the state that a node sees, None where that is the region's own."""
         if spot.view_slot is None:
             return None
         i = self.position[spot.id]
-        names = _reads(spot.node) | (self.written[i] or frozenset())
+        names, channels = self._names(spot.node, i), self.channels
         sources = self._sources(spot.node, i)
         whole = ANY in names
 
         def see(frame: Frame) -> dict[str, Json]:
             base = frame[STATE]
             values = dict(base) if whole else {name: base[name] for name in names if name in base}
-            fold_into(channels, values, self._collect(frame, sources))
+            # A source may write other channels too; those are not seen here.
+            fold_into(channels, values, [w for w in self._collect(frame, sources) if whole or w[0] in names])
             return values
 
         return see
@@ -102,11 +143,11 @@ class FoldPlan:
         known = self._orders.get(name)
         if known is None:
             left = [i for i, w in enumerate(self.written) if w and (name in w or ANY in w)]
-            known, remaining = [], sum(1 << i for i in left)
+            known, remaining = [], sum(1 << self.rank[i] for i in left)
             while left:
                 first = next(i for i in left if not self.above[i] & remaining)
                 left.remove(first)
-                remaining &= ~(1 << first)
+                remaining &= ~(1 << self.rank[first])
                 known.append(first)
             self._orders[name] = known
         return known

@@ -15,6 +15,7 @@ from typing import Any
 
 from .frame import Spot
 
+INSIST = 1.0  # seconds for a tool to clean up before it is cancelled again
 clock = time.monotonic  # what event loops use, so a reading here can be a loop deadline
 
 
@@ -90,9 +91,8 @@ class Watch:
         return timer
 
     def unset(self, timer: Deadline) -> None:
-        """Forget a deadline: what it watched is over, so it is too late to cancel it."""
+        """Forget a deadline: what it watched is over."""
         del self.timers[timer]
-        timer.late = True
 
     def arm(self, when: float) -> None:
         if when < self.when:
@@ -121,8 +121,8 @@ class Watch:
         for timer in list(self.timers):
             if timer.when <= now:
                 timer.expire()
-            else:
-                earliest = min(earliest, timer.when)
+                timer.when = now + INSIST
+            earliest = min(earliest, timer.when)
         if earliest != float("inf"):
             self.arm(earliest)
 
@@ -149,17 +149,26 @@ def lane_of_task() -> Lane:
 
 
 class Deadline:
-    """An exact deadline of the current task: cancels it once when it passes."""
+    """An exact deadline of the current task: cancels it when it passes, and again every INSIST
+    seconds while the task goes on all the same."""
 
-    __slots__ = ("late", "task", "when")
+    __slots__ = ("count", "task", "when")
 
     def __init__(self, task: asyncio.Task[Any], when: float) -> None:
-        self.task, self.when, self.late = task, when, False
+        self.task, self.when, self.count = task, when, 0
+
+    @property
+    def late(self) -> bool:
+        return self.count > 0
 
     def expire(self) -> None:
-        if not self.late:
-            self.late = True
-            self.task.cancel()
+        self.count += 1
+        self.task.cancel()
+
+    def take_back(self) -> None:
+        """Leave the task without the cancellations that were ours."""
+        for _ in range(self.count):
+            self.task.uncancel()
 
 
 class Late(Exception):
@@ -176,19 +185,15 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
         before = task.cancelling()
         watch = watch_of(loop)
         timer = watch.set(Deadline(task, clock() + seconds))
-        taken_back = False
         try:
             return await run(value)
         except asyncio.CancelledError:
-            if timer.late:
-                taken_back = True
-                # Ours alone: an outer cancellation that came at the same moment goes on.
-                if task.uncancel() <= before:
-                    raise Late from None
+            # Ours alone: an outer cancellation that came at the same moment goes on.
+            if timer.late and task.cancelling() - timer.count <= before:
+                raise Late from None
             raise
         finally:
-            if timer.late and not taken_back:
-                task.uncancel()  # the step did not let it through and ended in its own way
             watch.unset(timer)
+            timer.take_back()  # also where the step did not let it through and ended in its own way
 
     return with_deadline

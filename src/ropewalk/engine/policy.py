@@ -1,8 +1,8 @@
 """Retry, timeout, fallback, conditions and state: wrapped around a node only where it has them.
 
 Each wrapper takes `go(frame) -> value or Outcome` and gives another. The order, from the inside:
-what the op does, the state writes of the regions it entered, one attempt's timeout, the retries
-and the fallback, the node's own writes, and outermost its gate and condition.
+what the op does, the state writes of the regions it entered, the gate and the condition, one
+attempt's timeout, the retries and the fallback, and outermost the node's own writes.
 """
 
 from __future__ import annotations
@@ -149,6 +149,7 @@ def tried(go: Go, policy: Policy, stand_in: Callable[[Frame], Json] | None, spot
                     failed, again = exc, count < attempts and retryable(exc)
                 due = run_.now() + policy.retry.pause(count) if again else None
                 run_.failed_attempt(frame, spot, count, failed, due)
+                run_.disown(path_of(frame, spot))
                 if durable:
                     await remember_attempt(run_, frame, spot, failed, due)
             else:

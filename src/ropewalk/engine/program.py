@@ -122,7 +122,7 @@ class Builder:
         region.writes = any(w is not None for w in writes)
         plan = None
         if region.writes and not body.ordered:
-            plan = self.plans[region] = FoldPlan(body, writes)
+            plan = self.plans[region] = FoldPlan(body, writes, self.channels)
             for node in body.nodes:
                 plan.give_slots(region.spots[node.id], region)
         spots = [region.spots[node.id] for node in body.nodes]
@@ -143,7 +143,7 @@ class Builder:
             spot.attempt_slot = region.slot()
         step = node.op.compile(site)
         get, go = step.get, step.run
-        view = plan.view(spot, self.channels) if plan is not None else None
+        view = plan.view(spot) if plan is not None else None
         kept = self.durable and (spot.tool is None or spot.soft)
         shown = not node.meta.hidden and (self.watched or kept)
         simple = _is_bare(node) and view is None and not shown and not _has_body(node)
@@ -154,13 +154,13 @@ class Builder:
             hook = policy.write_hook(self.channels, node, compile_expr(node.writes, scope.resolve), write, region)
             return get, go, spot.direct.take if spot.direct is not None else None, hook, spot.slot
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
-        run = self._policies(node, spot, scope, run)
-        if node.writes is not None:
-            run = policy.writing(run, compile_expr(node.writes, scope.resolve), spot, write)
         if node.gate is not None or node.when is not None:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
+        run = self._policies(node, spot, scope, run)
+        if node.writes is not None:
+            run = policy.writing(run, compile_expr(node.writes, scope.resolve), spot, write)
         if view is not None:
             run = _seeing(run, view, spot)
         if shown and kept:

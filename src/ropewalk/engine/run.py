@@ -15,7 +15,7 @@ from ..journal.journal import Entry, Log
 from ..values import Json
 from .durable import attempt_of
 from .frame import FIRST, REGION, STATE, Frame, Outcome, Spot, path_of, value_in
-from .lane import Deadline, Lane, clock, watch_of
+from .lane import INSIST, Deadline, Lane, clock, watch_of
 from .program import Program
 
 Watcher = Callable[[Event], None]
@@ -81,7 +81,7 @@ class Run:
         self.attempts: list[tuple[str, str, int, NodeFailed, float | None, float]] = []
         self.secrets: dict[str, str] = {}
         self.task: asyncio.Task[Any] | None = None
-        self.stopping = False
+        self.stopping = 0  # how often it was cancelled to stop it
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
         self.wall, self.mono = time.time(), clock()
@@ -123,6 +123,13 @@ class Run:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
             self.tell("attempt.failed", path, spot.id, data)
 
+    def disown(self, path: str) -> None:
+        """Drop what was reported inside a node instance that failed after all: its failure stands
+        for it, and a resumed run, which does not enter it again, would not have it either."""
+        if self.errors:
+            inside = (path + "/", path + "[")
+            self.errors = [e for e in self.errors if not e.path.startswith(inside)]
+
     def tell(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
         """Hand an event to the watcher; a watcher that raises does not break the run."""
         if self.watcher is not None:
@@ -138,9 +145,11 @@ class Run:
 
     def stop(self) -> None:
         """Cancel what is in flight; the run ends as stopped. Called on the run's own loop."""
-        if self.task is not None and not self.stopping:
-            self.stopping = True
+        if self.task is not None:
+            self.stopping += 1
             self.task.cancel()
+            # A tool that keeps the cancellation to itself gets another one.
+            self.loop.call_later(INSIST, self.stop)
 
     def touch(self, node: str) -> None:
         """Say where a durable run is, for people who look from outside."""
@@ -177,11 +186,12 @@ class Run:
             self.log.on_stop = None
             late = timer is not None and timer.late
             # Whatever became of our own cancellations, the caller's task must not keep them.
-            for _ in range(self.stopping + late):
+            for _ in range(self.stopping):
                 task.uncancel()
-            lane.forgive()
             if timer is not None:
+                timer.take_back()
                 watch.unset(timer)
+            lane.forgive()
             watch.remove(lane, outer)
         if cancelled is not None and (not (self.stopping or late) or task.cancelling() > lane.before):
             raise cancelled

@@ -130,5 +130,7 @@ class Spill:
                 await asyncio.wait(left)
             except asyncio.CancelledError as exc:
                 again = exc  # cancelled once more meanwhile: told when no tool is left behind
+                for task in left:
+                    task.cancel()
         if again is not None:
             raise again
