@@ -1,0 +1,195 @@
+"""A project on disk and the real `ropewalk` command in it; every call is written to a file that
+outlives all processes, before the tool begins and when it is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ropewalk.journal import Entry, RunRow
+from ropewalk.journal.sqlite import SqliteStore
+
+COMMAND = str(Path(sys.executable).with_name("ropewalk"))
+
+TOOLS = '''
+import asyncio, os, time, zlib
+from ropewalk import tool
+
+def note(*words):
+    # One write to a file opened for appending: a kill leaves a whole line or none.
+    file = os.open("calls.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, (" ".join(map(str, words)) + "\\n").encode())
+    os.close(file)
+
+@tool
+def sync_step(at: str, of: object = None, ms: int = 15) -> dict[str, str | int]:
+    """Does something in a thread."""
+    note("start", at)
+    time.sleep(ms / 1000)
+    note("end", at)
+    return {"at": at, "of": zlib.crc32(str(of).encode())}
+
+@tool
+async def async_step(at: str, of: object = None, ms: int = 15) -> dict[str, str | int]:
+    """Does something in the loop."""
+    note("start", at)
+    await asyncio.sleep(ms / 1000)
+    note("end", at)
+    return {"at": at, "of": zlib.crc32(str(of).encode())}
+
+@tool
+async def wait_for_file(at: str, name: str) -> str:
+    """Waits until a file is there; says when it is cancelled."""
+    note("start", at)
+    try:
+        while not os.path.exists(name):
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        note("cancelled", at, time.time())
+        raise
+    note("end", at)
+    return "there"
+
+@tool
+def large(at: str, size: int) -> str:
+    """Gives much, that cannot be packed well."""
+    note("start", at)
+    import random
+    return random.Random(at).randbytes(size // 2).hex()
+'''
+
+STEPS = """
+kind: chain
+name: steps
+mode: dag
+concurrency: 3
+timeout: 60000
+nodes:
+  - {id: a, type: tool, tool: sync_step, params: {at: a}}
+  - {id: b, type: tool, tool: async_step, params: {at: b}}
+  - {id: c, type: tool, tool: async_step, params: {at: c, of: $output.a}}
+  - id: many
+    type: loop
+    dependsOn: [a]
+    items: [0, 1, 2, 3, 4, 5, 6]
+    concurrency: 2
+    nodes:
+      - {id: one, type: tool, tool: sync_step, params: {at: "many[${$index}]/one", of: $output.a}}
+      - {id: two, type: tool, tool: async_step, params: {at: "many[${$index}]/two", of: $prev}}
+  - {id: pause, type: delay, delay: 40, dependsOn: [b]}
+  - id: both
+    type: parallel
+    dependsOn: [b, pause]
+    nodes:
+      - {id: left, type: tool, tool: async_step, params: {at: both/left}}
+      - {id: right, type: tool, tool: sync_step, params: {at: both/right}}
+  - id: rounds
+    type: loop
+    dependsOn: [c]
+    maxIterations: 4
+    nodes:
+      - {id: round, type: tool, tool: async_step, params: {at: "rounds[${$iteration}]/round", of: $prev}}
+  - {id: end, type: tool, tool: sync_step, dependsOn: [many, both, rounds], params: {at: end, of: $output.rounds}}
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+class Scene:
+    """One project in a folder."""
+
+    def __init__(self, folder: Path, chain: str = STEPS) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n')
+        (folder / "tools.py").write_text(TOOLS)
+        (folder / "chain.yaml").write_text(chain)
+        self.log = folder / "calls.log"
+        self.db = folder / ".ropewalk" / "ropewalk.db"
+
+    def start(self, *args: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+        return subprocess.Popen(
+            [COMMAND, *args],
+            cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, preexec_fn=before,
+        )  # fmt: skip
+
+    def run(self, *args: str, before: Callable[[], None] | None = None) -> Done:
+        return ended(self.start(*args, before=before))
+
+    def lines(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def started(self, since: int = 0) -> list[str]:
+        """What was called, from the `since`-th line of the log on."""
+        return [line.split()[1] for line in self.lines()[since:] if line.startswith("start ")]
+
+    def until(self, holds: Callable[[], bool], process: subprocess.Popen[str] | None = None, most: float = 30) -> None:
+        """Wait until it holds or the process has ended; fail after `most` seconds."""
+        end = time.monotonic() + most
+        while not holds() and (process is None or process.poll() is None):
+            assert time.monotonic() < end, f"nothing came of it; the log: {self.lines()}"
+            time.sleep(0.003)
+
+    def history(self, run_id: str) -> list[Entry]:
+        return self._look(lambda store: store.history(run_id))
+
+    def row(self, run_id: str) -> RunRow | None:
+        return self._look(lambda store: store.get_run(run_id))
+
+    def recorded(self, run_id: str) -> set[str]:
+        """The paths of the calls whose result is in the store."""
+        return {entry.path for entry in self.history(run_id) if entry.kind == "call"}
+
+    def _look(self, what: Callable[[SqliteStore], Any]) -> Any:
+        if not self.db.exists():
+            return what(_Nothing())  # type: ignore[arg-type]
+        store = SqliteStore(self.db)
+        try:
+            return what(store)
+        finally:
+            store.close()
+
+
+class _Nothing:
+    """A store before there is one."""
+
+    def history(self, run_id: str) -> list[Entry]:
+        return []
+
+    def get_run(self, run_id: str) -> None:
+        return None
+
+
+def ended(process: subprocess.Popen[str], most: float = 60) -> Done:
+    try:
+        out, err = process.communicate(timeout=most)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"still running after {most:g} s\n{out}\n{err}") from None
+    return Done(process.returncode, out, err)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """kill -9, and nothing of it is left."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
