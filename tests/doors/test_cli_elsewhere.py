@@ -92,3 +92,12 @@ def test_a_run_whose_project_has_moved_is_resumed_where_it_is_now(project, start
     done = project("resume", "killed", "--json", cwd=moved)
     assert done.code == 0, done.err
     assert done.data["results"] == {"first": 2, "wait": "rested"}
+
+
+def test_a_run_from_outside_of_every_project_is_in_the_store_its_project_names(project, started, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    killed(project, started, outside)
+    assert (project.home / "runs.db").exists()
+    done = project("resume", "killed", "-C", str(project.home), "--json", cwd=outside)
+    assert done.code == 0, done.err
+    assert done.data["results"] == {"first": 2, "wait": "rested"}
