@@ -254,7 +254,6 @@ def test_a_run_with_an_executor_of_its_own_resumes_only_where_it_is_given(child:
     run(body())
 
 
-@pytest.mark.xfail(strict=True, reason="bug 9: a run that is taken over takes the toolbox for its executor")
 def test_execute_chain_without_the_executor_it_began_with_is_refused_too(child: Start, file: str) -> None:
     """CHAIN-EXEC-12"""
     first = child("start", file, chain(tool("h", "hang")), "e")

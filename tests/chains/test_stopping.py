@@ -92,7 +92,6 @@ async def stubborn(name: str, params: dict[str, Any]) -> Any:
     return name
 
 
-@pytest.mark.xfail(strict=True, reason="bug 11: a run is cancelled once; a tool that swallows that lets it go on")
 @pytest.mark.parametrize("mode", ["sequential", "dag", "parallel"])
 def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_timing_out(address: str, mode: str) -> None:
     """CHAIN-ERROR-9"""
@@ -106,7 +105,6 @@ def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_timing
     run(body(), 1)
 
 
-@pytest.mark.xfail(strict=True, reason="bug 11: a run is cancelled once; a tool that swallows that lets it go on")
 def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_stopping(address: str) -> None:
     """CHAIN-EXEC-8"""
 
@@ -139,9 +137,6 @@ def test_a_tool_that_is_cancelled_from_inside_fails_and_nothing_else_is_cancelle
     run(body())
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug 17: failures reported inside a failed block are lost when its failure is read back"
-)
 def test_failures_reported_inside_a_failed_block_are_the_same_after_a_resume(file: str) -> None:
     """DUR-7 DUR-8"""
     inside = [tool("reported", errorStrategy="continue"), tool("fatal", errorStrategy="stop")]

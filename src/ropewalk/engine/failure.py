@@ -20,7 +20,8 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
     """The exception to raise instead: NodeFailed where a node gave up, `exc` itself otherwise."""
     if isinstance(exc, asyncio.CancelledError):
         if lane is None or lane.late is None:
-            if spot.direct is None or lane is None or lane.task.cancelling() > lane.before:
+            ours = lane is None or lane.task.cancelling() > lane.before or frame[RUN].ending
+            if spot.direct is None or ours:
                 return exc
             return named(spot.direct.failed(RuntimeError("it was cancelled from inside")), spot, frame)
         lane.forgive()

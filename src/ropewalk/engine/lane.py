@@ -15,7 +15,7 @@ from typing import Any
 
 from .frame import Spot
 
-INSIST = 1.0  # seconds for a tool to clean up before it is cancelled again
+INSIST = 0.5  # seconds for a tool to clean up before it is cancelled again
 clock = time.monotonic  # what event loops use, so a reading here can be a loop deadline
 
 

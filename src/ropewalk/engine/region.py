@@ -8,6 +8,7 @@ triple when the program was built, so what a flow does not use is not even an `i
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -41,7 +42,8 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
     async def run(frame: Frame) -> Yield:
         lane: Lane = frame[LANE]
         track: list[Any] = [frame, order, clock()]
-        frame[RUN].records.append(track)
+        run_ = frame[RUN]
+        run_.records.append(track)
         outer, lane.track = lane.track, track
         add = track.append
         try:
@@ -49,6 +51,8 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
                 value = get(frame)
                 if go is not None:
                     value = await go(value)
+                    if run_.ending:
+                        raise asyncio.CancelledError  # the tool kept its cancellation to itself
                     if take is not None:
                         raw, value = value, take(value)
                         if value is NOT_JSON:
@@ -107,7 +111,8 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
 
     async def run(frame: Frame) -> Yield:
         track: list[Any] = [frame, None]
-        frame[RUN].records.append(track)
+        run_ = frame[RUN]
+        run_.records.append(track)
         add = track.extend
         left = counts.copy()
         ready = deque(roots)
@@ -126,6 +131,8 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
                     value = get(frame)
                     if go is not None:
                         value = await go(value)
+                        if run_.ending:
+                            raise asyncio.CancelledError
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:

@@ -43,6 +43,7 @@ class Run:
 
     __slots__ = (
         "attempts",
+        "ending",
         "errors",
         "frame",
         "id",
@@ -81,6 +82,7 @@ class Run:
         self.attempts: list[tuple[str, str, int, NodeFailed, float | None, float]] = []
         self.secrets: dict[str, str] = {}
         self.task: asyncio.Task[Any] | None = None
+        self.ending = False  # no node starts any more
         self.stopping = 0  # how often it was cancelled to stop it
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
@@ -147,6 +149,7 @@ class Run:
         """Cancel what is in flight; the run ends as stopped. Called on the run's own loop."""
         if self.task is not None:
             self.stopping += 1
+            self.ending = True
             self.task.cancel()
             # A tool that keeps the cancellation to itself gets another one.
             self.loop.call_later(INSIST, self.stop)
@@ -167,7 +170,9 @@ class Run:
         self.task = task
         self.log.on_stop = self.stop
         limit = program.flow.timeout
-        timer = watch.set(Deadline(task, self.mono + max(0.0, limit - self.spent))) if limit is not None else None
+        timer = None
+        if limit is not None:
+            timer = watch.set(RunDeadline(self, task, self.mono + max(0.0, limit - self.spent)))
         frame = self.frame = self._open(lane)
         value: Json = None
         status = ""
@@ -275,6 +280,20 @@ class Run:
             )
         found.sort(key=lambda e: e.ended)
         return found
+
+
+class RunDeadline(Deadline):
+    """The timeout of a whole run: no node starts after it, whatever a tool makes of its cancellation."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run, task: asyncio.Task[Any], when: float) -> None:
+        super().__init__(task, when)
+        self.run = run
+
+    def expire(self) -> None:
+        self.run.ending = True
+        super().expire()
 
 
 def _redacted(value: Json, secrets: dict[str, str]) -> Json:
