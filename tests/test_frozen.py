@@ -201,6 +201,15 @@ def test_a_class_without_fields_equals_its_like() -> None:
     assert repr(Nothing()).endswith("Nothing()")
 
 
+def test_a_class_without_a_docstring_gets_its_fields_as_one() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Pair:
+        left: int
+        right: int = 0
+
+    assert Pair.__doc__ == "Pair(left, right)"
+
+
 def test_what_it_does_not_do_is_refused_when_the_class_is_made() -> None:
     with pytest.raises(TypeError, match="a base is a dataclass"):
 

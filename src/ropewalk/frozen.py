@@ -42,6 +42,8 @@ def _frozen(
 ) -> type[Any]:
     if any(dataclasses.is_dataclass(base) for base in plain.__mro__[1:]):
         raise TypeError(f"{plain.__name__}: a base is a dataclass; use dataclasses.dataclass here")
+    if plain.__doc__ is None:  # the standard library would parse a signature to make one
+        plain.__doc__ = f"{plain.__name__}({', '.join(plain.__annotations__)})"
     cls: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(plain)
     cls.__dataclass_params__.frozen = frozen  # so that the standard library takes it for a base
     known = fields(cls)
