@@ -51,8 +51,6 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
                 value = get(frame)
                 if go is not None:
                     value = await go(value)
-                    if run_.ending:
-                        raise asyncio.CancelledError  # the tool kept its cancellation to itself
                     if take is not None:
                         raw, value = value, take(value)
                         if value is NOT_JSON:
@@ -61,6 +59,8 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
                 if write is not None:
                     write(frame, value)
                 add(clock())
+                if run_.ending:
+                    raise asyncio.CancelledError  # the tool kept its own to itself
         except BaseException as exc:
             index = len(track) - 3
             if index == len(order):
@@ -131,8 +131,6 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
                     value = get(frame)
                     if go is not None:
                         value = await go(value)
-                        if run_.ending:
-                            raise asyncio.CancelledError
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:
@@ -141,6 +139,8 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
                     if write is not None:
                         write(frame, value)
                     add((spot, start, clock()))
+                    if run_.ending:
+                        raise asyncio.CancelledError
                     for index in after:
                         now = left[index] - 1
                         left[index] = now
