@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.lab import HANDLED, Way, call, compute, each, every_way, graph, line, lit, node, obj, on, once, out
+from ropewalk.app import App
 from ropewalk.expr.ast import Ref
 from ropewalk.journal.sqlite import SqliteStore
 from ropewalk.ops import Loop
@@ -144,3 +147,37 @@ async def test_wide_results_are_no_problem() -> None:
     ending = await once(graph(call("t"), result=out("t", 49_999, "name")), ScriptedTools(t=lambda: rows))
     assert ending.value == "n49999"
     await asyncio.sleep(0)
+
+
+def spoil(value: Any) -> None:
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        spoil(item)
+    if isinstance(value, dict):
+        value["spoiled"] = True
+    elif isinstance(value, list):
+        value.append("spoiled")
+
+
+@pytest.mark.parametrize("store", ["memory", "runs.db"])
+async def test_what_a_caller_does_to_a_result_touches_no_later_run(store: str, tmp_path: Path) -> None:
+    def echo(**args: Any) -> Any:
+        return args
+
+    chain = {
+        "id": "c",
+        "variables": {"list": [], "object": {"of": [1]}},
+        "nodes": [
+            {"id": "a", "type": "tool", "tool": "echo", "params": {"v": "$var.list", "lit": [[1], {"x": []}]}},
+            {"id": "b", "type": "tool", "tool": "echo", "params": {"v": [[], "$input", "$var.object"]}},
+        ],
+    }
+    tools, given = ScriptedTools(echo=echo), {"rows": [{"n": 1}]}
+    async with App(store, directory=tmp_path) as app:
+        seen = []
+        for number in range(3):
+            done = await app.run(chain, given, run_id=str(number), executor=tools)
+            seen.append((copy.deepcopy(done.results), copy.deepcopy(done.variables)))
+            for part in (done.results, done.variables, done.to_dict(), app.runs.get(str(number))):
+                spoil(part)
+        assert seen[0] == seen[1] == seen[2]
+        assert given == {"rows": [{"n": 1}]}

@@ -9,6 +9,7 @@ they run one after another anything may fail.
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import random
 from collections import Counter
@@ -45,9 +46,19 @@ def answer(tool: str, args: dict[str, Any], failed: int) -> Any:
     return {"none": None, "list": list(range(number % 3)), "echo": args}.get(tool, number)
 
 
+def spoil(value: Any) -> None:
+    """What a tool may do to its arguments, and nobody must see."""
+    inner = list(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+    for item in inner:
+        spoil(item)
+    if isinstance(value, (dict, list)):
+        value.clear()
+
+
 class World:
     """The tools, and what was asked of them: a caller of the engine. `seed` shuffles their timing
-    (None: they never wait). It outlives the process: a resumed run meets the same world."""
+    (None: they never wait). They spoil the arguments they are given. It outlives the process: a
+    resumed run meets the same world."""
 
     version = 0
 
@@ -65,14 +76,19 @@ class World:
             await self._pause()
             self.ended[key] += 1
             try:
-                return answer(tool, args, self.failed[key])
+                return copy.deepcopy(answer(tool, args, self.failed[key]))
             except RuntimeError:
                 self.failed[key] += 1
                 raise
+            finally:
+                spoil(args)
 
         async def direct(**args: Any) -> Any:
             await self._pause()
-            return answer(tool, args, 0)
+            try:
+                return copy.deepcopy(answer(tool, args, 0))
+            finally:
+                spoil(args)
 
         plain = self.direct and tool not in FLAKY
         return bind_route(tool, None, None, Route(send=send, direct=direct if plain else None), Rules())
