@@ -84,7 +84,7 @@ class App:
         self._address, self._directory, self._sync = store, directory, sync
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self._loaded: dict[str, Loaded] = {}
+        self._loaded: dict[tuple[str, str], Loaded] = {}
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int]] = set()
         self._cards = Cards(self.toolbox)
@@ -157,8 +157,9 @@ class App:
     def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
         """Compile a document, from the cache when it is one of before."""
         compiled = notation_of(document).compile(document)
-        fingerprint = digest(compiled.document)
-        known = self._loaded.get(fingerprint)
+        # Not of the id: a file without one gets another each time, and is the same definition.
+        fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
+        known = self._loaded.get((fingerprint, compiled.id))
         if known is not None and file is None:
             return known
         loaded = Loaded(
@@ -176,12 +177,12 @@ class App:
     def _keep(self, loaded: Loaded) -> Loaded:
         if len(self._loaded) >= KEPT:
             del self._loaded[next(iter(self._loaded))]
-        self._loaded[loaded.fingerprint] = loaded
+        self._loaded[loaded.fingerprint, loaded.compiled.id] = loaded
         return loaded
 
     def stored(self, definition: Definition) -> Loaded:
         """A stored definition, compiled once per process."""
-        known = self._loaded.get(definition.fingerprint)
+        known = self._loaded.get((definition.fingerprint, definition.id))
         return known if known is not None else self.loaded({**definition.document, "kind": definition.kind})
 
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
-from ..expr.runners import RUNNERS
-from ..expr.table import FUNCTIONS
 from ..ir import Flow, Node
 from ..values import closest
 from . import types
@@ -235,6 +233,8 @@ class Reading:
         if name in _ASKS:
             self.asked += tuple((arg.root, arg.path) for arg in expr.args if isinstance(arg, Ref))
         got = [self.look(arg, at) for arg in expr.args]
+        from ..expr.calls import FUNCTIONS
+
         known = FUNCTIONS.get(name)
         least, most = (known.least, known.most) if known is not None else _COUNTS.get(name, (-1, None))
         if least < 0:
@@ -273,6 +273,8 @@ class Reading:
                           column=getattr(arg, "column", expr.column))  # fmt: skip
 
     def _each(self, expr: Each, at: At) -> Type:
+        from ..expr.calls import RUNNERS
+
         source = self.look(expr.source, at)
         if expr.kind not in RUNNERS:
             near = closest(expr.kind, RUNNERS)

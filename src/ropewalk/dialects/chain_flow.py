@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..errors import ExpressionError, Problem
-from ..expr import lift, parse, transform_expr
+from ..expr import lift
 from ..expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, rebind
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
@@ -225,6 +225,8 @@ class ChainCompiler:
         spec, path = node.get("transform"), join(node.path, "transform")
         if spec is None:
             return NULL  # which has been reported
+        from ..expr import transform_expr
+
         source = node.get("input")
         data: Expr = Ref("prev")
         if source is not None:
@@ -302,6 +304,8 @@ class ChainCompiler:
             return Lit(text)
         if not isinstance(text, str) or not text.strip():
             return NULL  # which has been reported
+        from ..expr import parse
+
         try:
             return self._bound(parse(text), path, within)
         except ExpressionError as exc:

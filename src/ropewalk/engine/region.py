@@ -101,11 +101,7 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
 def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: int | None, finish: Finish) -> Run:
     """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
     record is a flat list too: the frame, None, then node, start, end in the order they ended."""
-    then: list[list[int]] = [[] for _ in cells]
-    for index, before in enumerate(needs):
-        for need in before:
-            then[need].append(index)
-    table = [(*cell, spot, tuple(after)) for cell, spot, after in zip(cells, spots, then, strict=True)]
+    table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _waiting(needs), strict=True)]
     counts = [len(before) for before in needs]
     roots = [index for index, left in enumerate(counts) if not left]
 
@@ -159,6 +155,15 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
         return finish(frame)
 
     return run
+
+
+def _waiting(needs: list[list[int]]) -> list[tuple[int, ...]]:
+    """For each node the nodes that wait for it."""
+    then: list[list[int]] = [[] for _ in needs]
+    for index, before in enumerate(needs):
+        for need in before:
+            then[need].append(index)
+    return [tuple(after) for after in then]
 
 
 def many(

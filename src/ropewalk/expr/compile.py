@@ -12,12 +12,9 @@ from ..errors import ExpressionError
 from ..values import Json
 from .ast import Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, children
 from .budget import Budget
-from .closures import SPECIAL
-from .getters import ABSENT, Getter, getter
-from .operators import MISSING, complain
-from .runners import each
+from .getters import ABSENT, Getter, constant, getter
+from .operators import MISSING
 from .scope import FRAME, Resolve, Scope, Test
-from .table import FUNCTIONS
 
 
 def compile_expr(expr: Expr, resolve: Resolve) -> Getter:
@@ -49,12 +46,22 @@ def _needs_activation(expr: Expr) -> bool:
         part = stack.pop()
         if isinstance(part, Each):
             return True
-        if isinstance(part, Fn) and (part.name == "+" or (part.name in FUNCTIONS and FUNCTIONS[part.name].budget)):
-            growing += max(1, len(part.args) - 1) if part.name == "+" else 1
+        if isinstance(part, Fn):
+            growing += _growth(part)
             if growing > 1:
                 return True
         stack.extend(children(part))
     return False
+
+
+def _growth(part: Fn) -> int:
+    """How many growing values an operator or a function makes."""
+    if part.name == "+":
+        return max(1, len(part.args) - 1)
+    from .calls import FUNCTIONS
+
+    known = FUNCTIONS.get(part.name)
+    return 1 if known is not None and known.budget else 0
 
 
 def _result(expr: Expr, scope: Scope) -> Getter:
@@ -67,15 +74,14 @@ def _operand(expr: Expr, scope: Scope) -> Getter:
     if isinstance(expr, Ref | Var):
         return _reference(expr, scope, MISSING)
     if isinstance(expr, Lit):
-        return _constant(expr.value)
+        return constant(expr.value)
     if isinstance(expr, Obj):
         return _object(expr, scope)
     if isinstance(expr, Arr):
         return _array(expr, scope)
-    if isinstance(expr, Each):
-        return each(expr, scope)
-    special = SPECIAL.get(expr.name)
-    return _folded(expr, special(expr, scope) if special is not None else _call(expr, scope), scope)
+    from .calls import call  # flows that only pass values on do without the functions
+
+    return call(expr, scope)
 
 
 def _reference(expr: Ref | Var, scope: Scope, absent: Json) -> Getter:
@@ -95,24 +101,6 @@ def _slot(slot: int) -> Getter:
 
 def _outer(base: Getter) -> Getter:
     return lambda frame: base(frame[FRAME])
-
-
-def _constant(value: Json) -> Getter:
-    """A constant; containers are copied, so that whoever gets one may change it."""
-    if type(value) is not dict and type(value) is not list:
-        return lambda frame: value
-    inside = value.values() if type(value) is dict else value
-    if any(type(item) is dict or type(item) is list for item in inside):
-        return lambda frame: _fresh(value)
-    return lambda frame: value.copy()
-
-
-def _fresh(value: Json) -> Json:
-    if type(value) is dict:
-        return {key: _fresh(item) for key, item in value.items()}
-    if type(value) is list:
-        return [_fresh(item) for item in value]
-    return value
 
 
 # --- objects and arrays ----------------------------------------------------------------------
@@ -160,67 +148,6 @@ def _array(expr: Arr, scope: Scope) -> Getter:
         (only,) = gets
         return lambda frame: [only(frame)]
     return lambda frame: [get(frame) for get in gets]
-
-
-# --- functions -------------------------------------------------------------------------------
-
-
-def _call(expr: Fn, scope: Scope) -> Getter:
-    known = FUNCTIONS.get(expr.name)
-    if known is None:
-        raise complain(f"unknown function {expr.name!r}", expr)
-    gets = tuple((scope.operand if known.raw else scope.value)(arg) for arg in expr.args)
-    run, wants_budget, in_body, budget_of = known.run, known.budget, scope.in_body, scope.budget
-
-    def call(frame: Any) -> Json:
-        args = [get(frame) for get in gets]
-        try:
-            if in_body:
-                _charge(args, budget_of(frame))
-            return run(budget_of(frame), *args) if wants_budget else run(*args)
-        except ExpressionError as error:
-            raise _placed(error, expr) from error
-
-    if len(gets) != 1 or in_body or wants_budget:
-        return call
-    (only,) = gets
-
-    def call_one(frame: Any) -> Json:
-        arg = only(frame)
-        try:
-            return run(arg)
-        except ExpressionError as error:
-            raise _placed(error, expr) from error
-
-    return call_one
-
-
-def _charge(args: list[Json], budget: Budget | None) -> None:
-    """Inside a macro a function of large values costs steps: otherwise a list of a thousand
-    elements and a text of a megabyte keep one evaluation busy for minutes."""
-    assert budget is not None
-    for arg in args:
-        kind = type(arg)
-        if kind is str:
-            budget.spend(len(arg) >> 9)
-        elif kind is list or kind is dict:
-            budget.spend(len(arg) >> 2)
-
-
-def _placed(error: ExpressionError, expr: Fn) -> ExpressionError:
-    """A function's own error with the place in the expression, of the same class."""
-    named = complain(error.message, expr)
-    return type(error)(named.message, column=named.column, suggestion=error.suggestion)
-
-
-def _folded(expr: Fn, get: Getter, scope: Scope) -> Getter:
-    """The constant itself, where nothing in `expr` can change; an error is left for the run."""
-    if scope.active or expr.name == "custom" or not all(isinstance(arg, Lit) for arg in expr.args):
-        return get
-    try:
-        return _constant(get(None))
-    except ExpressionError:
-        return get
 
 
 __all__: Final = ["MISSING", "compile_condition", "compile_expr"]

@@ -123,3 +123,21 @@ def _eliding(base: Getter, path: Path, absent: Json) -> Getter:
         return absent if value is MISSING else value
 
     return get
+
+
+def constant(value: Json) -> Getter:
+    """A constant; containers are copied, so that whoever gets one may change it."""
+    if type(value) is not dict and type(value) is not list:
+        return lambda frame: value
+    inside = value.values() if type(value) is dict else value
+    if any(type(item) is dict or type(item) is list for item in inside):
+        return lambda frame: _fresh(value)
+    return lambda frame: value.copy()
+
+
+def _fresh(value: Json) -> Json:
+    if type(value) is dict:
+        return {key: _fresh(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_fresh(item) for item in value]
+    return value

@@ -15,9 +15,8 @@ from typing import Any, Final, Literal, TypeAlias
 from ..errors import ExpressionError, Problem
 from ..values import MAX_DEPTH, Json, closest
 from .ast import Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs
-from .parse import parse, query_tree
+from .faults import MAX_TEXT, fault
 from .paths import ROOTS, is_query, walk
-from .tokens import MAX_TEXT, fault, next_token
 
 Unknown: TypeAlias = Literal["problem", "literal"]
 
@@ -181,6 +180,8 @@ def _reference(text: str) -> Expr:
     if is_query(text, end):
         if not state:
             raise fault(text, end, "JSONPath works on $state only; elsewhere use ${...} with map, filter and the like")
+        from .parser import query_tree
+
         tree, end = query_tree(text, at, end, path, 1)
         if end == len(text):
             return tree
@@ -223,6 +224,8 @@ def _interpolated(text: str) -> Expr:
 
 
 def _inner(text: str, start: int, end: int) -> Expr:
+    from .parser import parse  # plain references do without the parser and its functions
+
     if not text[start:end].strip():
         raise fault(text, start, "${} needs an expression; for the text itself write $${}")
     try:
@@ -236,6 +239,8 @@ def _inner(text: str, start: int, end: int) -> Expr:
 
 def _expression_end(text: str, start: int) -> int:
     """The position of the brace that closes the expression beginning at `start`."""
+    from .tokens import next_token
+
     level, at = 0, start
     while True:
         token = next_token(text, at, lenient=True)

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from .ast import Path
-from .tokens import Token, fault, string_value
+from .faults import fault
 
 ROOTS: Final = frozenset(
     ("input", "prev", "steps", "output", "var", "state", "item", "index", "iteration", "error", "secret", "acc")
@@ -47,6 +47,8 @@ def walk(text: str, at: int, *, state: bool, loose: bool = False) -> tuple[Path,
                 raise fault(text, at, "a position in a list is 0 or more; only $state counts from the end")
             steps.append(step)
         elif found := _KEY.match(text, at):
+            from .tokens import Token, string_value  # most references name no such key
+
             steps.append(string_value(text, Token("string", found.group(1), found.start(1))))
         else:
             return tuple(steps), at

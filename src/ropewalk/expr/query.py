@@ -22,8 +22,8 @@ from jsonpath_rfc9535.query import JSONPathQuery
 from ..errors import ExpressionError
 from ..values import MAX_DEPTH, Json
 from .budget import LIST_ELEMENT, Budget, OverBudget, grow
+from .faults import MAX_TEXT
 from .operators import MISSING
-from .tokens import MAX_TEXT
 
 MAX_VISITS: Final = 200_000
 _MAX_NESTING: Final = 64

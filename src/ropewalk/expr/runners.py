@@ -21,11 +21,6 @@ from .table import FUNCTIONS
 _SCALAR: Final = frozenset(("boolean", "number", "integer"))
 
 
-def each(expr: Each, scope: Scope) -> Getter:
-    """The closure of a macro; its scope is active."""
-    return RUNNERS[expr.kind](expr, scope)
-
-
 def _elements(expr: Each, scope: Scope) -> Callable[[Any], list[Any]]:
     """The frames of the body, one per element, paid for. Null and missing have no elements; the
     elements of an object are its keys."""

@@ -1,6 +1,7 @@
 """The table of functions: what a function is, and the decorator that adds one.
 
-`FUNCTIONS` is filled by `functions` and `transforms`; parsing and checking read it.
+`FUNCTIONS` is filled by `functions` and `reshape`; whoever looks a function up imports it from `calls`,
+which has both.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 from ..errors import ExpressionError
 from ..values import Json
-
-MAX_TEXT: Final = 10_000
+from .faults import fault
 
 _TOKEN: Final = re.compile(
     r"""
@@ -46,13 +45,6 @@ class Token(NamedTuple):
     kind: str
     text: str
     at: int
-
-
-def fault(text: str, at: int, message: str, suggestion: str | None = None) -> ExpressionError:
-    """An error at a position of the text, with line and column counted from 1."""
-    line = text.count("\n", 0, at) + 1
-    column = at - (text.rfind("\n", 0, at) + 1) + 1
-    return ExpressionError(message, text=text, line=line, column=column, suggestion=suggestion)
 
 
 def next_token(text: str, at: int, *, lenient: bool = False) -> Token:

@@ -17,7 +17,7 @@ from ..frozen import dataclass
 from ..values import Json, closest
 from .ast import NULL, Arr, Each, Expr, Fn, Lit, Ref, Var, rebind, refs
 from .lift import lift
-from .parse import parse
+from .parser import parse
 from .paths import walk
 from .reshape import TRANSFORMS
 

@@ -13,12 +13,13 @@ from typing import Final
 from ..errors import ExpressionError
 from ..values import closest
 from .ast import Arr, Expr, Fn, Lit, Obj, Ref, Var, children
+from .calls import FUNCTIONS
+from .faults import MAX_TEXT, fault
 from .functions import check_constants
 from .macros import MACROS, Form, form
 from .paths import ROOTS, is_query, query_end, walk
 from .show import POWERS
-from .table import FUNCTIONS
-from .tokens import MAX_TEXT, Token, fault, next_token, number_value, string_value
+from .tokens import Token, next_token, number_value, string_value
 
 MAX_NESTING: Final = 64
 
