@@ -11,9 +11,9 @@ import pytest
 from ropewalk.errors import ExpressionError
 from ropewalk.expr import FUNCTIONS, MACROS, ROOTS, TRANSFORM_TYPES
 from ropewalk.expr.budget import MAX_STEPS
+from ropewalk.expr.faults import MAX_TEXT
 from ropewalk.expr.parser import MAX_NESTING
 from ropewalk.expr.query import MAX_VISITS
-from ropewalk.expr.faults import MAX_TEXT
 
 from .expr_scope import lifted, value
 

@@ -1,0 +1,90 @@
+"""Whatever calls: operators, functions and macros, each built by what knows it.
+
+Importing this fills the table of functions. `compile` imports it at the first call it meets: most
+flows only pass values on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..errors import ExpressionError
+from ..values import Json
+from . import functions, reshape  # noqa: F401 - they fill the table
+from .ast import Each, Fn, Lit
+from .budget import Budget
+from .closures import SPECIAL
+from .getters import Getter, constant
+from .operators import complain
+from .runners import RUNNERS
+from .scope import Scope
+from .table import FUNCTIONS
+
+
+def call(expr: Fn | Each, scope: Scope) -> Getter:
+    """The closure of an operator, a function or a macro."""
+    if isinstance(expr, Each):
+        return RUNNERS[expr.kind](expr, scope)
+    special = SPECIAL.get(expr.name)
+    return _folded(expr, special(expr, scope) if special is not None else _function(expr, scope), scope)
+
+
+def _function(expr: Fn, scope: Scope) -> Getter:
+    known = FUNCTIONS.get(expr.name)
+    if known is None:
+        raise complain(f"unknown function {expr.name!r}", expr)
+    gets = tuple((scope.operand if known.raw else scope.value)(arg) for arg in expr.args)
+    run, wants_budget, in_body, budget_of = known.run, known.budget, scope.in_body, scope.budget
+
+    def call(frame: Any) -> Json:
+        args = [get(frame) for get in gets]
+        try:
+            if in_body:
+                _charge(args, budget_of(frame))
+            return run(budget_of(frame), *args) if wants_budget else run(*args)
+        except ExpressionError as error:
+            raise _placed(error, expr) from error
+
+    if len(gets) != 1 or in_body or wants_budget:
+        return call
+    (only,) = gets
+
+    def call_one(frame: Any) -> Json:
+        arg = only(frame)
+        try:
+            return run(arg)
+        except ExpressionError as error:
+            raise _placed(error, expr) from error
+
+    return call_one
+
+
+def _charge(args: list[Json], budget: Budget | None) -> None:
+    """Inside a macro a function of large values costs steps: otherwise a list of a thousand
+    elements and a text of a megabyte keep one evaluation busy for minutes."""
+    assert budget is not None
+    for arg in args:
+        kind = type(arg)
+        if kind is str:
+            budget.spend(len(arg) >> 9)
+        elif kind is list or kind is dict:
+            budget.spend(len(arg) >> 2)
+
+
+def _placed(error: ExpressionError, expr: Fn) -> ExpressionError:
+    """A function's own error with the place in the expression, of the same class."""
+    named = complain(error.message, expr)
+    return type(error)(named.message, column=named.column, suggestion=error.suggestion)
+
+
+def _folded(expr: Fn, get: Getter, scope: Scope) -> Getter:
+    """The constant itself, where nothing in `expr` can change; an error is left for the run."""
+    if scope.active or expr.name == "custom" or not all(isinstance(arg, Lit) for arg in expr.args):
+        return get
+    try:
+        return constant(get(None))
+    except ExpressionError:
+        return get
+
+
+__all__: Final = ["FUNCTIONS", "RUNNERS", "call"]
