@@ -84,7 +84,8 @@ async def test_each_tool_keeps_its_own_timeout(store: str, tmp_path: Path) -> No
     def step(id: str, name: str) -> dict[str, Any]:
         return {"id": id, "type": "tool", "tool": name}
 
-    async with App(store, tools=[patient, hasty], directory=tmp_path) as app:
+    address = store if store == "memory" else str(tmp_path / store)
+    async with App(address, tools=[patient, hasty]) as app:
         start = time.monotonic()
         chain = {"nodes": [step("a", "patient"), step("b", "hasty")], "errorStrategy": "stop"}
         done = await asyncio.wait_for(app.run(chain), 5)
