@@ -2,7 +2,7 @@
 
 Until Python 3.13 a frozen dataclass costs six calls of `exec`, a quarter of a millisecond; this package has
 dozens, and they were half of its start. Here one `exec` makes `__init__`, the other methods are
-closures over the fields. What they do is the same, and `fields`, `replace`, `asdict`, matching and
+written once. What they do is the same, and `fields`, `replace`, `asdict`, matching and
 pickling work as ever; making an instance is faster. Type checkers see the standard one.
 
 Refused: fields that `__init__` does not take, and a frozen dataclass as a base. Whatever is not
@@ -49,17 +49,16 @@ def _frozen(
     known = fields(cls)
     if not all(one.init for one in known):
         raise TypeError(f"{cls.__name__}: __init__ takes every field; use dataclasses.dataclass here")
-    methods = {"__init__": _init(cls, known, slots), **_guards(cls, known)}
+    methods = {"__init__": _init(cls, known, slots), "__setattr__": _refuse_set, "__delattr__": _refuse_delete}
     if repr:
-        methods["__repr__"] = _repr(known)
+        methods["__repr__"] = _shown
     if eq:
         methods |= _comparison(known)
-    if slots:
-        methods |= _state(known)
+    if slots:  # where there is no __dict__, copying and pickling need these
+        methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
     for name, method in methods.items():
         # As in the standard library, what the class itself defines stays; an __eq__ of its own sets __hash__ to None.
         if plain.__dict__.get(name) is None:
-            method.__qualname__ = f"{cls.__qualname__}.{name}"
             setattr(cls, name, method)
     return cls  # type: ignore[no-any-return]
 
@@ -94,35 +93,9 @@ def _init(cls: type[Any], known: tuple[Field[Any], ...], slots: bool) -> Callabl
     made: dict[str, Any] = {}
     exec(f"def __init__({', '.join(taken)}):\n " + "\n ".join(body or ["pass"]), names, made)
     init: Callable[..., None] = made["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
     init.__annotations__ = {**{one.name: one.type for one in known}, "return": None}
     return init
-
-
-def _guards(cls: type[Any], known: tuple[Field[Any], ...]) -> dict[str, Any]:
-    """Nothing may be set; a plain subclass keeps what it adds to itself."""
-    names = frozenset(one.name for one in known)
-
-    def __setattr__(self: Any, name: str, value: Any) -> None:
-        if type(self) is cls or name in names:
-            raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(cls, self).__setattr__(name, value)
-
-    def __delattr__(self: Any, name: str) -> None:
-        if type(self) is cls or name in names:
-            raise FrozenInstanceError(f"cannot delete field {name!r}")
-        super(cls, self).__delattr__(name)
-
-    return {"__setattr__": __setattr__, "__delattr__": __delattr__}
-
-
-def _repr(known: tuple[Field[Any], ...]) -> Any:
-    names = tuple(one.name for one in known if one.repr)
-
-    @recursive_repr()
-    def __repr__(self: Any) -> str:
-        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
-
-    return __repr__
 
 
 def _comparison(known: tuple[Field[Any], ...]) -> dict[str, Any]:
@@ -138,18 +111,37 @@ def _comparison(known: tuple[Field[Any], ...]) -> dict[str, Any]:
     return {"__eq__": __eq__, "__hash__": __hash__}
 
 
-def _state(known: tuple[Field[Any], ...]) -> dict[str, Any]:
-    """What copying and pickling need where there is no `__dict__`."""
-    names = tuple(one.name for one in known)
+def _refuse_set(self: Any, name: str, value: Any) -> None:
+    if _is_own(self, name):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
 
-    def __getstate__(self: Any) -> list[Any]:
-        return [getattr(self, name) for name in names]
 
-    def __setstate__(self: Any, state: list[Any]) -> None:
-        for name, value in zip(names, state, strict=True):
-            object.__setattr__(self, name, value)
+def _refuse_delete(self: Any, name: str) -> None:
+    if _is_own(self, name):
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
 
-    return {"__getstate__": __getstate__, "__setstate__": __setstate__}
+
+def _is_own(self: Any, name: str) -> bool:
+    """Nothing may be set; but a plain subclass keeps what it adds to itself."""
+    kind = type(self)
+    return "__dataclass_fields__" in kind.__dict__ or name in kind.__dataclass_fields__
+
+
+@recursive_repr()
+def _shown(self: Any) -> str:
+    shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
+    return f"{type(self).__qualname__}({shown})"
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, one.name) for one in fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for one, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, one.name, value)
 
 
 def _values(names: tuple[str, ...]) -> Callable[[Any], Any]:

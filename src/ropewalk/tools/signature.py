@@ -15,7 +15,6 @@ from typing import Any
 from ..errors import InvalidTool
 from ..frozen import dataclass
 from ..values import Json, is_json
-from .docstring import read_docstring
 from .hints import Convert, HintReader, Shape
 
 
@@ -42,7 +41,7 @@ def describe(function: Callable[..., Any]) -> Described:
         hints = typing.get_type_hints(_hinted(target), include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         raise InvalidTool(f"tool {name!r}: its type hints cannot be read: {error}") from error
-    description, texts = read_docstring(inspect.getdoc(target))
+    description, texts = _documented(inspect.getdoc(target))
     reader = HintReader()
     properties: dict[str, Json] = {}
     reads: dict[str, Convert] = {}
@@ -75,6 +74,14 @@ def describe(function: Callable[..., Any]) -> Described:
         reads=reads,
         write=output.write if output else None,
     )
+
+
+def _documented(text: str | None) -> tuple[str, dict[str, str]]:
+    if not text:
+        return "", {}
+    from .docstring import read_docstring
+
+    return read_docstring(text)
 
 
 def adapt(function: Callable[..., Any], described: Described) -> Callable[..., Any]:
