@@ -81,6 +81,7 @@ class Reference:
                 env.values[node.id], env.status[node.id] = None, status
                 return []
         writes: list[Any] = []
+        reported = self.failures
         for attempt in range(node.policy.retry.attempts):
             try:
                 value, writes = self.op(node, env, view)
@@ -88,6 +89,7 @@ class Reference:
                 break
             except Fail as fail:
                 on_error = node.policy.on_error
+                self.failures = reported  # the failure stands for whatever was reported inside
                 if attempt + 1 == node.policy.retry.attempts:
                     if on_error is None:
                         raise

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import ExpressionError, NodeFailed, RunStopped, RunTimeout
 from ..events import Event
 from ..journal.journal import Entry, Log
-from ..values import Json
+from ..values import Json, own
 from .durable import attempt_of
 from .frame import FIRST, REGION, STATE, Frame, Outcome, Spot, path_of, value_in
 from .lane import INSIST, Deadline, Lane, clock, watch_of
@@ -209,7 +209,8 @@ class Run:
     def _open(self, lane: Lane) -> Frame:
         program = self.program
         region = program.region
-        state = {name: c.initial for name, c in program.flow.state.items() if c.present}
+        # Each run has its own: whoever is handed the result may change it.
+        state = {name: own(c.initial) for name, c in program.flow.state.items() if c.present}
         if self.state:
             state.update(self.state)
         log: list[Any] | None = [] if region.writes else None

@@ -13,7 +13,7 @@ from ..ir import Getter, Graph, Step, Yield
 from ..values import NOT_JSON, Json
 from . import durable
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
-from .lane import Late, lane_of_task, timed
+from .lane import Deadline, clock, lane_of_task, watch_of
 from .region import many
 from .scope import Scope
 
@@ -123,16 +123,7 @@ class CompileSite:
         return _plain(bound.direct)
 
     def _in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
-        run = _plain(bound.direct)
-        limited, seconds, tool = timed(run, bound.timeout), bound.timeout, self.spot.tool or ""
-
-        async def in_time(args: Any) -> Json:
-            try:
-                return await limited(args)
-            except Late:
-                raise ToolTimeout(tool, seconds) from None
-
-        return in_time
+        return _timed_direct(bound.direct, bound.timeout, self.spot.tool or "")
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         # A decision made from a secret is never written down; it is made again.
@@ -187,6 +178,36 @@ def _plain(direct: Any) -> Callable[[Any], Awaitable[Json]]:
         except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
             error = failed(exc)
             raise error from error.__cause__
+        value = take(raw)
+        return settle(raw) if value is NOT_JSON else value
+
+    return run
+
+
+def _timed_direct(direct: Any, seconds: float, tool: str) -> Callable[[Any], Awaitable[Json]]:
+    """`timed(_plain(direct))` in one coroutine: journaled calls all come through here."""
+    start, take, settle, failed = direct.start, direct.take, direct.settle, direct.failed
+
+    async def run(args: Any) -> Json:
+        task = asyncio.current_task()
+        assert task is not None
+        before, watch = task.cancelling(), watch_of(task.get_loop())
+        timer = watch.set(Deadline(task, clock() + seconds))
+        try:
+            raw = await start(args)
+        except asyncio.CancelledError:
+            left = task.cancelling() - timer.count
+            if left > before:
+                raise  # not ours, or not ours alone
+            if timer.count:
+                raise ToolTimeout(tool, seconds) from None
+            raise failed(RuntimeError("it was cancelled from inside")) from None
+        except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
+            error = failed(exc)
+            raise error from error.__cause__
+        finally:
+            watch.unset(timer)
+            timer.take_back()
         value = take(raw)
         return settle(raw) if value is NOT_JSON else value
 
