@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -34,6 +34,7 @@ _PATTERN_BYTES: Final = 2 << 20
 _KEPT: Final = 1024
 _NOTES: Final = frozenset(("type", "title", "description", "$schema", "$id", "$comment", "$defs", "definitions",
                            "examples", "default", "deprecated"))  # fmt: skip
+_NAMING: Final = frozenset(("type", "title", "description", "properties", "required", "additionalProperties"))
 _IN_PLACE_ONE: Final = ("not", "if", "then", "else")
 _IN_PLACE_MANY: Final = ("allOf", "anyOf", "oneOf")
 
@@ -41,17 +42,23 @@ _IN_PLACE_MANY: Final = ("allOf", "anyOf", "oneOf")
 class Schema:
     """One compiled schema, safe to share between threads.
 
-    `is_valid(value)` is the native predicate itself. `open` is true when every JSON object fits,
-    so that a caller may leave the check out.
+    `is_valid(value)` is the native predicate itself, or that of a schema which only asks for names.
+    `open` is true when every JSON object fits, so that a caller may leave the check out.
     """
 
     __slots__ = ("_native", "is_valid", "open", "source")
 
-    def __init__(self, source: Json, compiled: native.Validator) -> None:
+    def __init__(self, source: Json) -> None:
         self.source = source
-        self._native = compiled
-        self.is_valid = compiled.is_valid
         self.open = _is_open(source)
+        named = _by_names(source)
+        self._native = None if named is not None else _compile(source)
+        self.is_valid: Callable[[Json], bool] = named or self._validator().is_valid
+
+    def _validator(self) -> native.Validator:
+        if self._native is None:
+            self._native = _compile(self.source)
+        return self._native
 
     def problems(self, value: Json, place: str = "value") -> list[Problem]:
         """Every way in which `value` does not fit, each with its JSON path below `place`; [] when it fits.
@@ -61,7 +68,7 @@ class Schema:
         if self.is_valid(value):
             return []
         found: list[Problem] = []
-        for error in self._native.iter_errors(value):
+        for error in self._validator().iter_errors(value):
             if len(found) >= _MOST_PROBLEMS:
                 found.append(Problem(path=place, message=f"more than {_MOST_PROBLEMS} problems"))
                 break
@@ -110,7 +117,7 @@ def compile_schema(schema: Json) -> Schema:
         if known is not None:
             _compiled.move_to_end(key)
             return known
-    made = _compile(orjson.loads(orjson.dumps(schema)))
+    made = Schema(orjson.loads(orjson.dumps(schema)))
     with _lock:
         _compiled[key] = made
         while len(_compiled) > _KEPT:
@@ -118,14 +125,14 @@ def compile_schema(schema: Json) -> Schema:
     return made
 
 
-def _compile(schema: Json) -> Schema:
-    import jsonschema_rs as native  # 5 ms, and there are flows without a schema
+def _compile(schema: Json) -> native.Validator:
+    import jsonschema_rs as native  # 5 ms, and there are flows that need none
 
     kind: type[native.Validator] = getattr(native, _draft_of(schema))
     if isinstance(schema, dict):
         _Unfolding(schema).check()
     try:
-        compiled = kind(
+        return kind(
             schema,
             retriever=_refuse,
             validate_formats=False,
@@ -136,7 +143,50 @@ def _compile(schema: Json) -> Schema:
         raise UnsupportedSchema(f"{where}: {_advice(error)}") from error
     except (native.ReferencingError, ValueError, RecursionError) as error:
         raise UnsupportedSchema(f"schema: {_short(str(error))}") from error
-    return Schema(schema, compiled)
+
+
+def _by_names(schema: Json) -> Callable[[Json], bool] | None:
+    """The predicate of an object schema that only says which names there are, None for any other.
+
+    The schemas of functions without type hints are like that. Nothing in them can be wrong, and the
+    answer is as quick as the native one, which is then imported only to tell what does not fit.
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "object" or not _NAMING.issuperset(schema):
+        return None
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    more = schema.get("additionalProperties", True)
+    if type(properties) is not dict or type(required) is not list or type(more) is not bool:
+        return None
+    if not all(type(name) is str for name in required) or len(set(required)) != len(required):
+        return None
+    if not all(_is_text_only(inner, ("title", "description", "default")) for inner in properties.values()):
+        return None
+    if not _is_text_only({key: schema[key] for key in ("title", "description") if key in schema}, _NAMING):
+        return None
+    needed, names = tuple(required), None if more else frozenset(properties)
+
+    def is_valid(value: Json) -> bool:
+        if type(value) is not dict:
+            return False
+        for name in needed:
+            if name not in value:
+                return False
+        if names is not None:
+            for name in value:
+                if name not in names:
+                    return False
+        return True
+
+    return is_valid
+
+
+def _is_text_only(schema: Json, allowed: Collection[str]) -> bool:
+    """Whether a schema says nothing but these keys, and what people read is text."""
+    return (
+        type(schema) is dict
+        and all(key in allowed for key in schema)
+        and all(type(schema.get(key, "")) is str for key in ("title", "description"))
+    )
 
 
 def _draft_of(schema: Json) -> str:

@@ -110,12 +110,12 @@ async def test_a_failed_attempt_is_remembered_with_its_message_and_number() -> N
 async def test_a_timeout_is_remembered_and_not_waited_for_again() -> None:
     """Invariant 8: what time decides is journaled."""
     tools = ScriptedTools(slow=in_turn(hangs(), 2), after=3)
-    body = line(call("slow", policy=Policy(timeout=0.2, retry=Retry(attempts=2))), call("after"))
+    body = line(call("slow", policy=Policy(timeout=0.8, retry=Retry(attempts=2))), call("after"))
     store = await dies_at(2, body, tools)  # the first write is that the attempt failed
     assert kinds(store) == [("slow", "attempt")]
     start = time.monotonic()
     assert (await resumed(store, body, tools))["status"] == "completed"
-    assert time.monotonic() - start < 0.15
+    assert time.monotonic() - start < 0.7
     assert [c.status for c in tools.calls if c.tool == "slow"] == ["cancelled", "done", "done"]
 
 
@@ -134,25 +134,25 @@ async def test_a_block_that_timed_out_is_not_tried_again_after_a_crash() -> None
 
 async def test_a_pause_goes_on_from_where_it_was() -> None:
     tools = ScriptedTools(after=1)
-    body = line(node("p", Sleep(seconds=lit(0.3))), call("after"))
+    body = line(node("p", Sleep(seconds=lit(0.9))), call("after"))
     began = time.time()
     store = await dies_at(1, body, tools, written=True)
     assert kinds(store) == [("p", "timer")]
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.6)
     start = time.monotonic()
     await resumed(store, body, tools)
-    assert time.monotonic() - start < 0.25
-    assert time.time() - began >= 0.3
+    assert time.monotonic() - start < 0.8
+    assert time.time() - began >= 0.9
 
 
 async def test_a_pause_between_attempts_goes_on_from_where_it_was() -> None:
     tools = ScriptedTools(t=in_turn(fails("no"), 1))
-    body = line(call("t", policy=Policy(retry=Retry(attempts=2, delay=0.3))))
+    body = line(call("t", policy=Policy(retry=Retry(attempts=2, delay=0.9))))
     store = await dies_at(2, body, tools, written=True)
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.6)
     start = time.monotonic()
     assert (await resumed(store, body, tools))["status"] == "completed"
-    assert time.monotonic() - start < 0.25
+    assert time.monotonic() - start < 0.8
     assert tools.count("t") == 2
 
 
@@ -185,15 +185,15 @@ async def test_a_run_that_failed_gives_the_same_failure_when_asked_again() -> No
 
 async def test_time_spent_before_a_crash_counts_for_the_timeout_of_the_run() -> None:
     tools = ScriptedTools(t=lambda **_: 1, slow=hangs())
-    body = flow(line(call("t"), call("slow")), timeout=0.5)
+    body = flow(line(call("t"), call("slow")), timeout=2.0)
     store = await dies_at(1, body, tools, written=True)
     log: Any = await store.reopen("r")
-    log.touch("t", 0.45)
+    log.touch("t", 1.9)
     await log.release()
     start = time.monotonic()
     done = await asyncio.wait_for(resumed(store, body, tools), 5)
     assert done["status"] == "timeout"
-    assert time.monotonic() - start < 0.4
+    assert time.monotonic() - start < 1.5
 
 
 async def test_what_a_handled_failure_left_behind_is_the_same_after_a_crash() -> None:

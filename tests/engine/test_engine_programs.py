@@ -200,7 +200,8 @@ def test_the_cost_of_a_node_does_not_grow_with_the_flow(shape: Callable[[int], F
         return quickest(work) / count
 
     small, large = per_node(1000), per_node(10_000)
-    assert large < 3 * small, f"{small * 1e6:.1f} µs a node with 1,000, {large * 1e6:.1f} µs with 10,000"
+    # Near 1 on an idle machine; quadratic would be 10.
+    assert large < 6 * small, f"{small * 1e6:.1f} µs a node with 1,000, {large * 1e6:.1f} µs with 10,000"
 
 
 # --- memory --------------------------------------------------------------------------------------
