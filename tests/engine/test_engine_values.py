@@ -172,7 +172,7 @@ async def test_what_a_caller_does_to_a_result_touches_no_later_run(store: str, t
         ],
     }
     tools, given = ScriptedTools(echo=echo), {"rows": [{"n": 1}]}
-    async with App(store, directory=tmp_path) as app:
+    async with App(store if store == "memory" else str(tmp_path / store)) as app:
         seen = []
         for number in range(3):
             done = await app.run(chain, given, run_id=str(number), executor=tools)
