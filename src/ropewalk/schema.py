@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -35,6 +35,7 @@ _KEPT: Final = 1024
 _NOTES: Final = frozenset(("type", "title", "description", "$schema", "$id", "$comment", "$defs", "definitions",
                            "examples", "default", "deprecated"))  # fmt: skip
 _NAMING: Final = frozenset(("type", "title", "description", "properties", "required", "additionalProperties"))
+_REMARKS: Final = frozenset(("title", "description", "default"))
 _IN_PLACE_ONE: Final = ("not", "if", "then", "else")
 _IN_PLACE_MANY: Final = ("allOf", "anyOf", "oneOf")
 
@@ -151,7 +152,7 @@ def _by_names(schema: Json) -> Callable[[Json], bool] | None:
     The schemas of functions without type hints are like that. Nothing in them can be wrong, and the
     answer is as quick as the native one, which is then imported only to tell what does not fit.
     """
-    if not isinstance(schema, dict) or schema.get("type") != "object" or not _NAMING.issuperset(schema):
+    if not _says_only(schema, _NAMING) or schema.get("type") != "object":
         return None
     properties, required = schema.get("properties", {}), schema.get("required", [])
     more = schema.get("additionalProperties", True)
@@ -159,9 +160,7 @@ def _by_names(schema: Json) -> Callable[[Json], bool] | None:
         return None
     if not all(type(name) is str for name in required) or len(set(required)) != len(required):
         return None
-    if not all(_is_text_only(inner, ("title", "description", "default")) for inner in properties.values()):
-        return None
-    if not _is_text_only({key: schema[key] for key in ("title", "description") if key in schema}, _NAMING):
+    if not all(_says_only(inner, _REMARKS) for inner in properties.values()):
         return None
     needed, names = tuple(required), None if more else frozenset(properties)
 
@@ -180,13 +179,11 @@ def _by_names(schema: Json) -> Callable[[Json], bool] | None:
     return is_valid
 
 
-def _is_text_only(schema: Json, allowed: Collection[str]) -> bool:
-    """Whether a schema says nothing but these keys, and what people read is text."""
-    return (
-        type(schema) is dict
-        and all(key in allowed for key in schema)
-        and all(type(schema.get(key, "")) is str for key in ("title", "description"))
-    )
+def _says_only(schema: Json, allowed: frozenset[str]) -> bool:
+    """Whether a schema has no other keywords than these, and the remarks among them are text."""
+    if type(schema) is not dict or not allowed.issuperset(schema):
+        return False
+    return type(schema.get("title", "")) is str and type(schema.get("description", "")) is str
 
 
 def _draft_of(schema: Json) -> str:
