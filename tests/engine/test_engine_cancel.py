@@ -206,6 +206,33 @@ async def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_failed_regi
 
 
 @every_way
+async def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_failed_map_going(way: Way) -> None:
+    tools = ScriptedTools(swallow=swallows(), bad=fails("no", after=0.005), after=1)
+    each_item = block("b", call("swallow"), call("bad"))
+    inside = block("whole", each("m", list(range(9)), each_item, limit=2), policy=HANDLED, ordered=True)
+    done = await way(line(inside, call("after")), tools)
+    assert done["status"] == "completed"
+    assert tools.count("swallow") <= 2
+    tools = ScriptedTools(odd=in_turn(swallows(), fails("no", after=0.005), 1), after=1)
+    done = await way(line(each("m", list(range(9)), call("odd"), limit=2, policy=HANDLED), call("after")), tools)
+    assert done["status"] == "completed"
+    assert tools.count("odd") == 2
+
+
+@every_way
+async def test_what_was_reported_inside_a_handled_failure_goes_with_it(way: Way) -> None:
+    """Whether it was reported in time before the failure depends on time; so it counts in no case."""
+    reported = Policy(on_error=OnError(value=Lit(0), reported=True))
+    for first in ("early", "late"):
+        tools = ScriptedTools(early=fails("e"), late=fails("l", after=0.005), bad=fails("no", after=0.002))
+        done = await way(line(block("b", call("r", first, policy=reported), call("bad"), policy=HANDLED)), tools)
+        assert (done["status"], done["failures"]) == ("completed", [])
+    tools = ScriptedTools(early=fails("e"), t=1)
+    done = await way(line(block("b", call("r", "early", policy=reported), call("t"), policy=HANDLED)), tools)
+    assert (done["status"], done["failures"]) == ("partial", ["b/r: e"])
+
+
+@every_way
 async def test_after_a_swallowed_timeout_the_next_nodes_are_timed_all_the_same(way: Way) -> None:
     tools = ScriptedTools(swallow=swallows(), stuck=hangs(), timeout=0.03)
     done = await asyncio.wait_for(way(line(call("swallow"), call("stuck")), tools), 5)

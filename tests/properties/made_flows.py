@@ -124,14 +124,14 @@ class Maker:
     def one(self, *of: Any) -> Any:
         return self.draw(st.sampled_from(of))
 
-    def often(self, tenths: int) -> bool:
-        return bool(self.draw(st.integers(0, 9)) < tenths)
+    def often(self, tenths: int) -> Any:
+        return self.draw(st.integers(0, 9)) >= 10 - tenths  # so that it becomes rarer as an example is made small
 
     def region(self, here: Here) -> Graph:
-        ordered = here.alone or self.often(4)
+        ordered = here.alone or self.often(3)
         here = replace(here, depth=here.depth + 1, prev=here.prev or ordered)
         nodes: list[Node] = []
-        for _ in range(self.draw(st.integers(1, 4))):
+        for _ in range(self.draw(st.integers(2, 4) if here.depth == 1 else st.integers(1, 3))):
             node = self.node(here, [n.id for n in nodes] if not ordered else [])
             here = replace(here, sees=(*here.sees, node.id))
             if isinstance(node.op, Call) and node.op.tool == "list" and node.policy.on_error is None:
@@ -156,7 +156,7 @@ class Maker:
         id = f"n{self.count}"
         deeper = here.depth < 3 and self.count < self.most
         policy = self.policy(here)
-        if deeper and self.often(4):
+        if deeper and self.often(5):
             if not here.alone and self.often(7):
                 policy = Policy()  # nothing in it may fail, so that it may run side by side
             if not here.alone and policy.on_error is None:
@@ -168,8 +168,8 @@ class Maker:
             id=id,
             op=op,
             after=frozenset(b for b in before if self.often(3)),
-            gate=self.condition(here) if self.often(2) else None,
-            when=self.condition(here) if self.often(2) else None,
+            gate=self.condition(here) if self.often(1) else None,
+            when=self.condition(here) if self.often(1) else None,
             writes=self.writes(here, id) if self.often(6) else None,
             policy=policy,
         )
@@ -212,7 +212,7 @@ class Maker:
         )
         return Loop(
             body=body,
-            limit=self.draw(st.integers(1, 3)),
+            limit=self.one(3, 2, 1),
             items=items,
             again=self.condition(inside) if self.often(2) else None,
             until=self.condition(known) if self.often(3) else None,
@@ -222,7 +222,7 @@ class Maker:
     def items(self, here: Here) -> Expr:
         if here.lists and self.often(6):
             return Ref("out", (self.one(*here.lists),))
-        return Lit(self.one([], [0], [3, 1], [2, 2, 4], None))
+        return Lit(self.one([3, 1], [2, 2, 4], [0], [], None))
 
     def expr(self, here: Here, depth: int = 1) -> Expr:
         simple: list[Expr] = [Lit(self.draw(st.integers(0, 4)))]
@@ -259,7 +259,7 @@ class Maker:
 def flows(draw: Any, *, most: int = 10) -> Flow:
     """A flow that passes the check."""
     maker = Maker(draw, most=most)
-    body = maker.region(Here(alone=maker.often(3)))
+    body = maker.region(Here(alone=maker.often(2)))
     flow = Flow(name="made", body=body, state=CHANNELS)
     found = check(flow)
     assert not found.problems, found.problems

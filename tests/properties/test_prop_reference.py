@@ -29,7 +29,7 @@ def some(result: dict[str, Any]) -> dict[str, Any]:
     return {name: result[name] for name in ("status", "value", "state")}
 
 
-@settings(max_examples=120)
+@settings(max_examples=300)
 @given(flows(), seeds, st.booleans())
 def test_the_engine_agrees_with_the_plainest_interpreter(flow: Flow, seed: int, direct: bool) -> None:
     """Invariants 2 to 6: values, statuses (they are in every region's value), state and its fold order."""
@@ -46,7 +46,7 @@ def test_the_engine_agrees_with_the_plainest_interpreter(flow: Flow, seed: int, 
     asyncio.run(test())
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(flows(), seeds, st.booleans(), st.booleans())
 def test_journal_watcher_and_timing_change_nothing(flow: Flow, seed: int, durable: bool, watched: bool) -> None:
     """Invariant 5, and the same however a program was compiled."""
