@@ -15,7 +15,7 @@ from ropewalk.errors import UnsupportedSchema
 from ropewalk.schema import compile_schema
 
 NAMES = st.sampled_from(["a", "b", "c", "é"])
-NOTES = st.fixed_dictionaries({}, optional={"description": st.sampled_from(["", "words"]), "default": st.integers()})
+NOTES = st.fixed_dictionaries({}, optional={"description": st.sampled_from(["", "words"]), "default": st.booleans()})
 SCHEMAS = st.fixed_dictionaries(
     {"type": st.just("object")},
     optional={
@@ -25,7 +25,7 @@ SCHEMAS = st.fixed_dictionaries(
         "title": st.sampled_from(["", "words"]),
     },
 )
-VALUES = st.dictionaries(NAMES, st.none() | st.integers() | st.lists(st.integers())) | st.none() | st.lists(NAMES)
+VALUES = st.dictionaries(NAMES, st.none() | st.booleans() | st.lists(st.booleans())) | st.none() | st.lists(NAMES)
 
 
 @given(SCHEMAS, VALUES)
