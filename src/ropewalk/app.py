@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from .chains import Chains, ChainService
 from .check import Checked, check
 from .config.limits import Limits
 from .dialects import Compiled, notation_of
@@ -17,7 +17,6 @@ from .fitting import Cards, check_input, tools_of
 from .frozen import dataclass
 from .ir import Flow
 from .journal import Definition, Store, open_store
-from .runs import Runs
 from .tools.executor import ExecutorCaller
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
@@ -26,7 +25,9 @@ from .values import Json, check_json, closest, digest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .chains import Chains
     from .plan import Plan
+    from .runs import Runs
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 KEPT = 256  # compiled definitions, and executors, kept per app
@@ -88,8 +89,6 @@ class App:
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int]] = set()
         self._cards = Cards(self.toolbox)
-        self._core = ChainService(self)
-        self.chains = Chains(self._core)
 
     @classmethod
     def open(
@@ -118,8 +117,17 @@ class App:
             self._engine = Engine(self.store)
         return self._engine
 
+    @cached_property
+    def chains(self) -> Chains:
+        """The stored chains: create, execute, look at, stop."""
+        from .chains import Chains, ChainService  # an app that only runs documents does without
+
+        return Chains(ChainService(self))
+
     @property
     def runs(self) -> Runs:
+        from .runs import Runs
+
         return Runs(self.engine)
 
     async def __aenter__(self) -> App:
@@ -240,14 +248,15 @@ class App:
         await self.toolbox.connect()
 
     async def connect_for(self, flow: Flow) -> None:
-        """Connect the servers when the flow names a tool that is not known yet."""
-        if any(self.toolbox.get(tool) is None for tool in tools_of(flow.body)):
-            await self.toolbox.connect()
+        """Connect the servers whose tools the flow names and that are not known yet."""
+        missing = [tool for tool in tools_of(flow.body) if self.toolbox.get(tool) is None]
+        if missing:
+            await self.toolbox.connect_for(missing)
 
     async def call_tool(self, tool_id: str, args: dict[str, Json] | None = None, *, on_progress: Any = None) -> Json:
         """Call one tool through the whole pipeline and return its value."""
         if self.toolbox.get(tool_id) is None:
-            await self.toolbox.connect()
+            await self.toolbox.connect_for([tool_id])
         bound = self.runner.bind(tool_id)
         return await bound.call(dict(args or {}), None, None, on_progress)
 

@@ -45,6 +45,8 @@ class ChainService:
 
     def create_chain(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
         """Check and store a chain; raises InvalidFlow with every problem. The same id replaces."""
+        if config is not None and not isinstance(config, Mapping):
+            raise InvalidFlow([Problem(path="", message=f"a chain is an object, not {kind(config)}")])
         loaded = self.app.loaded({**(config or {}), **more, "kind": "chain"})
         self.app.ensure(loaded)
         document = loaded.document

@@ -255,9 +255,10 @@ class JournalConflict(RopewalkError):
 class NotFound(RopewalkError):
     """Nothing of this kind has this id."""
 
-    def __init__(self, what: str, id: str, *, suggestion: str | None = None) -> None:
-        self.what, self.id, self.suggestion = what, id, suggestion
-        super().__init__(f"no {what} {id!r}" + (f"; did you mean {suggestion!r}?" if suggestion else ""))
+    def __init__(self, what: str, id: str, *, suggestion: str | None = None, why: str | None = None) -> None:
+        self.what, self.id, self.suggestion, self.why = what, id, suggestion, why
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+        super().__init__(f"no {what} {id!r}{hint}" + (f": {why}" if why else ""))
 
 
 class StoreError(RopewalkError):

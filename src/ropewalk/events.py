@@ -1,7 +1,7 @@
 """What happens in a run, as data: one vocabulary for journal, progress, traces and pages.
 
 run.started  node.started  node.finished  node.failed  node.skipped  attempt.failed
-timer.set  branch.taken  items.listed  state.write  run.resumed  run.finished
+timer.set  branch.taken  items.listed  state.write  run.resumed  run.interrupted  run.finished
 """
 
 from __future__ import annotations

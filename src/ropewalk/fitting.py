@@ -38,6 +38,10 @@ class Cards:
             known = self._known[tool_id] = (found, ToolCard(found.input_schema, found.output_schema))
         return known[1]
 
+    def why(self, tool_id: str) -> str | None:
+        """Why a tool is not there, when that is known: its server cannot be reached."""
+        return self.toolbox.failures.get(tool_id) or self.toolbox.failures.get(tool_id.partition(":")[0])
+
     def names(self) -> list[str]:
         return [tool.id for tool in self.toolbox.list()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -72,6 +73,7 @@ class Runs:
         history = self.history(run_id)
         return {
             **summary(row, self.current(row)),
+            "interrupted": row.status == "running" and run_id in self.interrupted(),
             "definitionId": row.definition_id,
             "owner": row.owner,
             "input": row.input,
@@ -88,12 +90,17 @@ class Runs:
         live = self.engine.live.get(row.id)
         return (live.position() if live is not None else None) or row.current_node or None
 
+    def interrupted(self) -> set[str]:
+        """The ids of runs whose process is gone before they ended: `resume` goes on with them."""
+        return {row.id for row in self.store.orphans()}
+
     def stop(self, run_id: str) -> bool:
         """Stop a running run, in whatever process; True when it was running."""
         return self.engine.stop(run_id)
 
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
-        """Its events so far and as they are recorded, until the run has ended."""
+        """Its events so far and as they are recorded, until the run has ended, or its process is
+        gone, which a last event run.interrupted says."""
         seen: set[tuple[str, str]] = set()
         while True:
             row = self.store.get_run(run_id)
@@ -105,6 +112,9 @@ class Runs:
                 if row is not None:
                     at = row.ended_at or row.started_at
                     yield Event(run_id=run_id, kind="run.finished", at=at, data={"status": row.status})
+                return
+            if run_id in self.interrupted():
+                yield Event(run_id=run_id, kind="run.interrupted", at=time.time())
                 return
             await asyncio.sleep(poll)
 

@@ -249,9 +249,11 @@ class Walk:
         return card.gives
 
     def _unknown_tool(self, tool: str) -> None:
-        names = getattr(self.tools, "names", None)
-        near = closest(tool, names()) if callable(names) else None
-        self.report.add(f"unknown tool {tool!r}", node=self.read.node, owners=self.read.owners, field="tool",
+        names, why = (getattr(self.tools, name, None) for name in ("names", "why"))
+        reason = why(tool) if callable(why) else None
+        near = closest(tool, names()) if callable(names) and reason is None else None
+        message = f"unknown tool {tool!r}" + (f": {reason}" if reason else "")
+        self.report.add(message, node=self.read.node, owners=self.read.owners, field="tool",
                         suggestion=near, warning=self.unknown_is_warning)  # fmt: skip
 
     def _compute(self, op: Compute) -> Type:

@@ -112,6 +112,8 @@ class Engine:
         """Execute with an opened journal."""
         finished = log.finished
         if finished is not None:
+            if finished.fingerprint and finished.fingerprint != job.fingerprint:
+                raise JournalConflict(job.run_id, "", "a run of another definition has this id")
             return _result(finished.result)
         spent = 0.0
         if log.resumed:

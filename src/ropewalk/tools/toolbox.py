@@ -169,7 +169,24 @@ class Toolbox(Index):
             await self.mcp.connect(name)
             return
         servers = self.mcp.connect() if self.mcp is not None else asyncio.sleep(0)
-        _, fetched = await asyncio.gather(servers, self.provider.fetch())
+        await asyncio.gather(servers, self._fetch())
+
+    async def connect_for(self, tool_ids: Iterable[str]) -> None:
+        """Connect only what the tools named can come from: the servers of their namespaces, and the
+        providers when a namespace is none of a server. Failures are noted, never raised."""
+        spaces = {tool_id.partition(":")[0] for tool_id in tool_ids if ":" in tool_id}
+        servers = spaces & set(self.mcp.names) if self.mcp is not None else set()
+        if self.mcp is not None and servers:
+            names = sorted(servers)
+            found = await asyncio.gather(*(self.mcp.connect(name) for name in names), return_exceptions=True)
+            for name, result in zip(names, found, strict=True):
+                if isinstance(result, Exception):
+                    self.failures.setdefault(name, str(result))
+        if spaces - servers:
+            await self._fetch()
+
+    async def _fetch(self) -> None:
+        fetched = await self.provider.fetch()
         for provider, answer in fetched.items():
             if isinstance(answer, str):
                 self.failures[provider] = answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def new(directory: Path, /, *, json: Json = False) -> Answer:
         path = directory / name
         path.write_text(template.joinpath(kept).read_text(encoding="utf-8"), encoding="utf-8")
         made.append(str(path))
-    run = f"ropewalk run {directory / 'chain.yaml'}"
+    run = f"cd {shlex.quote(str(directory))} && ropewalk run chain.yaml"
     return Answer(
         data={"directory": str(directory), "files": made, "next": run}, text="\n".join([*made, "", f"now: {run}"])
     )

@@ -44,12 +44,15 @@ def ls(
 
         rows = app.runs.list(status=status, kind=kind, text=search, limit=limit)
         now = time.time()
+        gone = app.runs.interrupted()
+        said = {r.id: "interrupted" if r.id in gone else r.status for r in rows}
         table = [
-            (r.id, r.name, r.kind, r.status, moment(r.started_at), _took(r, now), r.result_count, r.error_count)
+            (r.id, r.name, r.kind, said[r.id], moment(r.started_at), _took(r, now), r.result_count, r.error_count)
             for r in rows
         ]
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
-        return Answer(data=[summary(r) for r in rows], text=columns(head, table) if rows else "no runs")
+        data = [{**summary(r), "interrupted": r.id in gone} for r in rows]
+        return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -74,7 +77,8 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
 def _details(run: dict[str, Any]) -> str:
     lines = [
         f"{run['name'] or run['kind']}  {run['id']}",
-        f"  status   {run['status']}",
+        f"  status   {run['status']}"
+        + (f", but its process is gone: ropewalk resume {run['id']}" if run["interrupted"] else ""),
         f"  started  {run['startTime']}",
     ]
     if run.get("endTime"):
@@ -113,6 +117,8 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
         async for event in app.runs.watch(run_id):
             if event.kind == "run.finished":
                 status = str((event.data or {}).get("status"))
+            if event.kind == "run.interrupted":
+                sys.stderr.write(f"its process is gone; go on with: ropewalk resume {run_id}\n")
             if json:
                 json_line(event.to_dict())
             else:

@@ -76,13 +76,15 @@ def call(
 
 
 async def _found(app: App, tool_id: str) -> Any:
-    await app.connect()
     tool = app.toolbox.get(tool_id)
+    if tool is None:
+        await app.toolbox.connect_for([tool_id])
+        tool = app.toolbox.get(tool_id)
     if tool is None:
         near = closest(tool_id, (t.id for t in app.toolbox.list()))
         failed = app.toolbox.failures.get(tool_id.partition(":")[0])
         if failed is not None:
-            raise NotFound("tool", f"{tool_id} (its server failed: {failed})")
+            raise NotFound("tool", tool_id, why=failed)
         raise NotFound("tool", tool_id, suggestion=near)
     return tool
 
