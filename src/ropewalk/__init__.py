@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from .events import Event as Event
     from .expr.reshape import transform as transform
     from .runchain import Runner as Runner
-    from .tools.result import ChainResult as ChainResult
-    from .tools.result import ChainStep as ChainStep
     from .tools.result import RunResult as RunResult
     from .tools.result import StreamEvent as StreamEvent
     from .tools.result import ToolExecutionResult as ToolExecutionResult
+    from .tools.steps import ChainResult as ChainResult
+    from .tools.steps import ChainStep as ChainStep
     from .tools.tool import Tool as Tool
     from .tools.tool import ToolBackend as ToolBackend
     from .tools.tool import parse_tool_id as parse_tool_id
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _HOME = {
     "App": "app",
     "ChainMode": "dialects.chain",
-    "ChainResult": "tools.result",
-    "ChainStep": "tools.result",
+    "ChainResult": "tools.steps",
+    "ChainStep": "tools.steps",
     "ErrorStrategy": "dialects.chain",
     "Event": "events",
     "ExpressionError": "errors",

@@ -10,8 +10,9 @@ from .dialects.runchain import flow_of
 from .engine.bare import run_program
 from .engine.program import compile_flow
 from .errors import NodeFailed, ToolError
-from .tools.result import ChainResult, ChainStep, ProgressEvent, RunResult, StepResult
+from .tools.result import ProgressEvent, RunResult
 from .tools.runner import Runner as CallRunner
+from .tools.steps import ChainResult, ChainStep, StepResult
 from .values import Json
 
 OnProgress = Callable[[ProgressEvent], Any]

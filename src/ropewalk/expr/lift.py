@@ -16,12 +16,12 @@ from ..errors import ExpressionError, Problem
 from ..values import MAX_DEPTH, Json, closest
 from .ast import Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs
 from .faults import MAX_TEXT, fault
-from .paths import ROOTS, is_query, walk
+from .paths import ROOTS, walk
 
 Unknown: TypeAlias = Literal["problem", "literal"]
 
 _ROOT: Final = re.compile(r"\$([^\W\d]\w*)?")
-_SEEMS_EXPRESSION: Final = re.compile(r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()")
+_SEEMS_EXPRESSION: Final = r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()"
 _KEPT: Final = Lit(None)
 """Stands for "nothing inside is a reference": the value itself is the constant."""
 
@@ -177,6 +177,8 @@ def _reference(text: str) -> Expr:
     path, end = walk(text, at, state=state, loose=True)
     if end == len(text):
         return Ref(name, path)
+    from .segments import is_query
+
     if is_query(text, end):
         if not state:
             raise fault(text, end, "JSONPath works on $state only; elsewhere use ${...} with map, filter and the like")
@@ -185,7 +187,7 @@ def _reference(text: str) -> Expr:
         tree, end = query_tree(text, at, end, path, 1)
         if end == len(text):
             return tree
-    if _SEEMS_EXPRESSION.match(text, end):
+    if re.match(_SEEMS_EXPRESSION, text[end:]):
         raise fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
     raise fault(text, end, f"unexpected {text[end]!r} in a reference; inside a longer text write ${{{text[:end]}}}")
 

@@ -17,7 +17,8 @@ from .calls import FUNCTIONS
 from .faults import MAX_TEXT, fault
 from .functions import check_constants
 from .macros import MACROS, Form, form
-from .paths import ROOTS, is_query, query_end, walk
+from .paths import ROOTS, walk
+from .segments import is_query, query_end
 from .show import POWERS
 from .tokens import Token, next_token, number_value, string_value
 

@@ -14,7 +14,6 @@ from ..errors import (
     ToolTimeout,
     ValidationFailed,
 )
-from .mcp_request import NoAnswer
 from .route import MissingHandler
 from .tool import ToolBackend
 
@@ -33,10 +32,13 @@ class Failures:
             error: ToolError = ToolTimeout(self.tool_id, cause.seconds, backend=self.backend)
             error.__cause__ = cause
             return error
-        if isinstance(cause, NoAnswer):
-            error = ToolTimeout(self.tool_id, cause.seconds, backend=self.backend, said=str(cause))
-            error.__cause__ = cause
-            return error
+        if isinstance(cause, TimeoutError):
+            from .mcp_request import NoAnswer  # what no MCP server was asked, none can leave unanswered
+
+            if isinstance(cause, NoAnswer):
+                error = ToolTimeout(self.tool_id, cause.seconds, backend=self.backend, said=str(cause))
+                error.__cause__ = cause
+                return error
         error = ExecutionFailed(self.tool_id, op, cause, backend=self.backend)
         if isinstance(cause, (ConfigError, MissingHandler)) or getattr(cause, "retryable", True) is False:
             error.retryable = False  # trying again cannot help

@@ -11,7 +11,6 @@ import base64
 import binascii
 import builtins
 import hashlib
-import hmac
 import logging
 import os
 import threading
@@ -233,6 +232,8 @@ class Index:
             raw = base64.urlsafe_b64decode(cursor.encode())
         except (binascii.Error, ValueError, AttributeError) as error:
             raise InvalidCursor("the cursor is not one of ours; start from the first page") from error
+        import hmac  # only where pages are turned
+
         stamp, body = raw[:_STAMP_BYTES], raw[_STAMP_BYTES:]
         if not hmac.compare_digest(stamp, self._stamp(body)):
             raise InvalidCursor("the cursor is not one of ours; start from the first page")
