@@ -1,0 +1,78 @@
+"""A run whose process is gone says so, and only the servers a flow names are connected."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ropewalk.app import App
+from ropewalk.errors import InvalidFlow, JournalConflict
+from ropewalk.tools.toolbox import Toolbox
+
+HOLD = """
+import asyncio, sys
+from ropewalk.app import App
+
+async def hang(name, params):
+    print("started", flush=True)
+    await asyncio.Event().wait()
+
+async def main():
+    app = App(sys.argv[1])
+    await app.chains.create_chain(id="c", nodes=[{"id": "a", "type": "tool", "tool": "t"}])
+    await app.chains.execute_chain("c", {"executionId": "e"}, hang)
+
+asyncio.run(main())
+"""
+
+
+def test_a_run_whose_process_was_killed_is_called_interrupted_and_watching_it_ends(tmp_path: Path) -> None:
+    async def body() -> None:
+        file = str(tmp_path / "runs.db")
+        with subprocess.Popen([sys.executable, "-c", HOLD, file], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "started\n"
+            async with App(file) as app:
+                assert app.runs.interrupted() == set()
+                child.kill()
+                child.wait()
+                assert app.runs.interrupted() == {"e"}
+                details = app.runs.get("e")
+                assert details is not None
+                assert (details["status"], details["interrupted"]) == ("running", True)
+                assert [event.kind async for event in app.runs.watch("e")] == ["run.interrupted"]
+
+    asyncio.run(body())
+
+
+def test_only_the_servers_that_a_flow_names_are_connected() -> None:
+    async def body() -> None:
+        silent = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}
+        missing = {"command": "no-such-program-anywhere"}
+        async with App("memory", toolbox=Toolbox(mcp={"silent": silent, "missing": missing})) as app:
+            start = time.monotonic()
+            with pytest.raises(InvalidFlow, match="unknown tool 'missing:x': MCP server 'missing': no program"):
+                await app.run({"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": "missing:x"}]})
+            assert time.monotonic() - start < 10  # the silent one would be waited for 30 seconds
+
+    asyncio.run(body())
+
+
+def test_an_id_that_a_run_of_another_definition_has_is_refused() -> None:
+    async def body() -> None:
+        async def answer(name: str, params: object) -> str:
+            return name
+
+        async with App("memory") as app:
+            one, other = ({"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": t}]} for t in ("x", "y"))
+            first = await app.run(one, run_id="r", executor=answer)
+            assert (await app.run(one, run_id="r", executor=answer)).results == first.results == {"a": "x"}
+            with pytest.raises(JournalConflict, match="another definition"):
+                await app.run(other, run_id="r", executor=answer)
+
+    asyncio.run(body())
