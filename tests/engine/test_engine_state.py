@@ -1,0 +1,117 @@
+"""Writes that are refused, and what is left of them: nothing (invariant 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.lab import HANDLED, Way, block, call, compute, each, every_way, flow, graph, line, lit, node, obj, out
+from ropewalk.expr.ast import Arr, Ref
+from ropewalk.ir import Channel, Graph, OnError, Policy, Retry
+from ropewalk.ops import Block, Loop
+from ropewalk.testing import ScriptedTools, fails, in_turn
+
+STATE = {
+    "a": Channel(initial=0),
+    "once": Channel(reduce="set_once"),
+    "sum": Channel(reduce="sum", initial=0),
+    "list": Channel(reduce="array_append", initial=[]),
+    "typed": Channel(schema={"type": "string"}, initial=""),
+}
+START = {name: c.initial for name, c in STATE.items()}
+REFUSED: dict[str, Any] = {
+    "a wrong type for a reducer": obj(a=lit(1), list=Arr((lit(1),)), sum=out("bad", "text")),
+    "a wrong type for a schema": obj(a=lit(1), list=Arr((lit(1),)), typed=out("bad", "number")),
+    "no object": out("bad", "number"),
+}
+
+
+UNCHECKED = pytest.mark.xfail(strict=True, reason="E21: the schema of a channel is not held at run time")
+
+
+@every_way
+@pytest.mark.parametrize(
+    "writes",
+    [pytest.param(w, id=name, marks=[UNCHECKED] if "schema" in name else []) for name, w in REFUSED.items()],
+)
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_a_refused_write_fails_its_node_and_leaves_nothing_of_it(way: Way, writes: Any, ordered: bool) -> None:
+    good = compute("good", lit(1), writes=obj(sum=lit(2)))
+    tools = ScriptedTools(bad={"text": "one", "number": 5})
+    body = flow(Graph(nodes=(good, call("bad", writes=writes, after="good")), ordered=ordered), state=STATE)
+    done = await way(body, tools)
+    assert (done["status"], done["state"]) == ("failed", {**START, "sum": 2})
+    assert "bad" in done["error"]
+    inner = block("b", call("bad", writes=writes), ordered=ordered, policy=HANDLED)
+    handled = flow(Graph(nodes=(good, inner), ordered=ordered, result=Ref("state")), state=STATE)
+    done = await way(handled, tools)
+    assert (done["status"], done["value"]) == ("completed", {**START, "sum": 2})
+
+
+@every_way
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_writes_that_are_refused_only_together_leave_nothing_either(way: Way, ordered: bool) -> None:
+    inside = compute("w", lit(1), writes=obj(a=Ref("index"), list=Arr((Ref("index"),)), once=lit(1)))
+    many = each("m", [1, 2], inside, policy=HANDLED)
+    body = flow(
+        Graph(nodes=(many, compute("look", Ref("state"), after="m")), ordered=ordered, result=out("look")), state=STATE
+    )
+    done = await way(body, ScriptedTools())
+    assert (done["status"], done["value"], done["state"]) == ("completed", START, START)
+
+
+@every_way
+async def test_only_the_attempt_that_succeeds_writes(way: Way) -> None:
+    tools = ScriptedTools(flaky=in_turn(fails("1"), fails("2"), 3))
+    inside = [compute("w", lit(1), writes=obj(list=Arr((lit("try"),)), sum=lit(1))), call("flaky")]
+    retried = Policy(retry=Retry(attempts=3))
+    for ordered in (True, False):
+        tools.calls.clear()
+        nodes = inside if ordered else [inside[0], call("flaky", after="w")]
+        tried = node("b", Block(body=Graph(nodes=tuple(nodes), ordered=ordered)), policy=retried)
+        done = await way(flow(line(tried), state=STATE), tools)
+        assert done["status"] == "completed"
+        assert (done["state"]["list"], done["state"]["sum"]) == (["try"], 1)
+
+
+@every_way
+async def test_every_round_of_a_loop_writes_once_and_sees_the_rounds_before(way: Way) -> None:
+    for ordered in (True, False):
+        look = compute("look", Ref("state", ("list",)), writes=obj(list=Arr((Ref("round"),)), sum=lit(1)))
+        rare = compute("rare", lit(1), gate=_is(Ref("round"), 0), writes=obj(a=lit("first round")), after="look")
+        body = Graph(nodes=(look, rare), ordered=ordered, result=out("look"))
+        whole = flow(graph(node("l", Loop(body=body, limit=3)), result=out("l")), state=STATE)
+        done = await way(whole, ScriptedTools())
+        assert done["value"] == [[], [0], [0, 1]]
+        assert done["state"] == {**START, "list": [0, 1, 2], "sum": 3, "a": "first round"}
+
+
+def _is(left: Any, right: Any) -> Any:
+    from ropewalk.expr.ast import Fn
+
+    return Fn("==", (left, lit(right)))
+
+
+@every_way
+async def test_a_run_starts_from_its_own_copy_of_the_initial_values(way: Way) -> None:
+    def grow(rows: list[Any]) -> list[Any]:
+        rows.append("spoiled")
+        return rows
+
+    body = flow(line(call("grow", args=obj(rows=Ref("state", ("list",)))), result=Ref("state", ("list",))), state=STATE)
+    for _ in range(3):
+        done = await way(body, ScriptedTools(grow=grow))
+        assert done["value"] == []
+        done["value"].append("spoiled")
+        done["state"]["list"].append("spoiled")
+    assert STATE["list"].initial == []
+
+
+@every_way
+async def test_a_stand_in_and_its_writes_are_seen_by_those_after(way: Way) -> None:
+    stand_in = Policy(on_error=OnError(value=obj(said=Ref("error", ("message",)))))
+    bad = call("bad", policy=stand_in, writes=obj(a=out("bad", "said")))
+    body = flow(graph(bad, compute("look", Ref("state", ("a",)), after="bad"), result=out("look")), state=STATE)
+    done = await way(body, ScriptedTools(bad=fails("no luck")))
+    assert (done["status"], done["value"]) == ("completed", "no luck")
