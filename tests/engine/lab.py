@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from ropewalk.check import check
 from ropewalk.engine.bare import run_flow
@@ -51,6 +52,11 @@ def leaves_nothing() -> Iterator[None]:
     left = {task for task in asyncio.all_tasks() - tasks if not task.done()}
     assert not left, f"still running: {left}"
     assert me.cancelling() == count, "a cancellation is left over in the caller's task"
+
+
+def examples(count: int) -> settings:
+    """So many examples of a property; in the long campaign as many times more as its profile says."""
+    return settings(max_examples=count * settings().max_examples // 100)
 
 
 # --- flows -----------------------------------------------------------------------------------

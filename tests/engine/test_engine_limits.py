@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.lab import Way, call, each, every_way, graph, line, lit, node, once
+from engine.lab import Way, call, each, every_way, examples, graph, line, lit, node, once
 from ropewalk.ir import Graph
 from ropewalk.ops import Map
 from ropewalk.testing import ScriptedTools, gives, held
@@ -76,7 +76,7 @@ async def test_limits_inside_limits_multiply_and_no_more(way: Way) -> None:
     assert tools.peak == 6
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sets(st.integers(0, 14), max_size=3)), max_size=15), st.integers(1, 4))
 def test_no_limit_is_ever_exceeded(shape: list[tuple[int, set[int]]], limit: int) -> None:
     async def work(steps: int) -> None:

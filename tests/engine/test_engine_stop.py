@@ -169,12 +169,11 @@ async def test_a_waiter_takes_over_when_the_first_caller_is_cancelled(kind: str,
     store.close()
 
 
-LOST = "E19: cancelled while SQLite opens it, a run stays held by its process"
 BEGINNINGS = [
     *[pytest.param("durable", steps) for steps in range(6)],
     pytest.param("sqlite", 0),
-    pytest.param("sqlite", 1, marks=pytest.mark.xfail(strict=True, reason=LOST)),
-    pytest.param("sqlite", 2, marks=pytest.mark.xfail(strict=False, reason=LOST)),
+    ("sqlite", 1),
+    ("sqlite", 2),
 ]
 
 
@@ -209,7 +208,6 @@ async def test_an_error_that_is_no_ending_reaches_every_waiter() -> None:
         assert isinstance(result, StoreError)
 
 
-@pytest.mark.xfail(strict=True, reason="E20: asked again by its id, it is an Outcome without a status")
 @pytest.mark.parametrize("kind", STORES)
 async def test_a_run_that_was_stopped_without_a_result_says_so_when_asked_again(kind: str, tmp_path: Path) -> None:
     """Nobody was there any more to make a result of it."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, note, settings
+from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from engine.lab import job, resumed
+from engine.lab import examples, job, resumed
 from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.engine.engine import Engine
@@ -59,7 +59,7 @@ async def goes_on(flow: Flow, store: Store, world: World, expected: Reference) -
     assert called == calls_in(second.appended), "called without need, or a call was not recorded"
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(flows(most=8), st.integers(0, 2**32), st.booleans())
 def test_a_run_goes_on_from_any_write_in_memory(flow: Flow, seed: int, written: bool) -> None:
     """Invariants 8 and 9."""
@@ -78,7 +78,7 @@ def test_a_run_goes_on_from_any_write_in_memory(flow: Flow, seed: int, written: 
     asyncio.run(test())
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(flows(most=8), st.integers(0, 2**32), st.data())
 def test_a_run_goes_on_from_any_write_in_sqlite(flow: Flow, seed: int, data: Any) -> None:
     """Invariants 8 and 9."""

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, note, settings
+from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from engine.lab import call, compute, flow, graph, job, line, lit, node, obj, once, out
+from engine.lab import call, compute, examples, flow, graph, job, line, lit, node, obj, once, out
 from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.check import check
@@ -48,7 +48,7 @@ def problems(what: Flow, body: Graph) -> list[str]:
     return [str(p) for p in check(replace(what, body=body)).problems]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(flows(), st.data())
 def test_ids_are_unique_regions_acyclic_and_loops_bounded(made: Flow, data: Any) -> None:
     """Invariant 1."""
@@ -64,7 +64,7 @@ def test_ids_are_unique_regions_acyclic_and_loops_bounded(made: Flow, data: Any)
         assert problems(made, replace(body, nodes=(*body.nodes, *ring)))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(flows())
 def test_a_reference_reaches_only_ancestors_and_enclosing_regions(made: Flow) -> None:
     """Invariant 2."""
@@ -76,7 +76,7 @@ def test_a_reference_reaches_only_ancestors_and_enclosing_regions(made: Flow) ->
     assert problems(made, with_node(made.body, compute("lost", out("nobody"))))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(flows(), st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_no_run_changes_its_definition_or_its_input(made: Flow, seed: int, direct: bool, durable: bool) -> None:
     """Invariant 3, with tools that spoil whatever they are given (see `World`)."""
@@ -89,7 +89,7 @@ def test_no_run_changes_its_definition_or_its_input(made: Flow, seed: int, direc
     assert given_input == INPUT
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(flows(), st.integers(0, 2**32), st.booleans())
 def test_a_definition_may_be_run_any_number_of_times_and_gives_the_same(made: Flow, seed: int, durable: bool) -> None:
     """Invariant 3: nothing of a run is left in flow, program, or literals."""
@@ -137,7 +137,7 @@ def test_a_node_sees_what_its_ancestors_wrote_and_never_whatever_has_finished() 
     assert values[0]["seen"]["seen"]["a"] == 0
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(flows(), st.integers(0, 2**32))
 def test_writes_fold_in_declared_order_under_any_timing(made: Flow, seed: int) -> None:
     """Invariant 5."""
@@ -146,7 +146,7 @@ def test_writes_fold_in_declared_order_under_any_timing(made: Flow, seed: int) -
     assert all(state == states[0] for state in states)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(flows(), st.integers(0, 2**32))
 def test_a_failed_region_leaves_no_writes(made: Flow, seed: int) -> None:
     """Invariant 6: a flow inside a handled block that fails at its very end leaves state as it was."""
@@ -165,7 +165,7 @@ def test_a_failed_region_leaves_no_writes(made: Flow, seed: int) -> None:
     assert (ending.value, ending.state) == ("handled", {**start, "last": "before"})
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(flows(), st.integers(0, 2**32))
 def test_paths_do_not_depend_on_time(made: Flow, seed: int) -> None:
     """Invariant 7."""

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import event, given, note, settings
+from hypothesis import event, given, note
 from hypothesis import strategies as st
 
-from engine.lab import job, leaves_nothing, once, resumed
+from engine.lab import examples, job, leaves_nothing, once, resumed
 from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.engine.engine import Engine
@@ -29,7 +29,7 @@ def some(result: dict[str, Any]) -> dict[str, Any]:
     return {name: result[name] for name in ("status", "value", "state")}
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(flows(), seeds, st.booleans())
 def test_the_engine_agrees_with_the_plainest_interpreter(flow: Flow, seed: int, direct: bool) -> None:
     """Invariants 2 to 6: values, statuses (they are in every region's value), state and its fold order."""
@@ -46,7 +46,7 @@ def test_the_engine_agrees_with_the_plainest_interpreter(flow: Flow, seed: int, 
     asyncio.run(test())
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(flows(), seeds, st.booleans(), st.booleans())
 def test_journal_watcher_and_timing_change_nothing(flow: Flow, seed: int, durable: bool, watched: bool) -> None:
     """Invariant 5, and the same however a program was compiled."""
@@ -66,7 +66,7 @@ def test_journal_watcher_and_timing_change_nothing(flow: Flow, seed: int, durabl
     asyncio.run(test())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(flows(), seeds)
 def test_a_finished_journal_answers_for_every_call(flow: Flow, seed: int) -> None:
     """Invariants 7 and 9: all of it played again from its journal calls nothing and gives the same."""

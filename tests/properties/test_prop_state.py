@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
-from engine.lab import lit, obj, once, out
+from engine.lab import examples, lit, obj, once, out
 from properties.made_flows import World, brief
 from properties.reference import Reference
 from ropewalk.expr.ast import Arr, Fn, Ref
@@ -55,7 +55,7 @@ def graphs(draw: Any) -> Flow:
     return Flow(name="state", body=Graph(nodes=tuple(nodes), result=result), state=STATE)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(graphs(), st.integers(0, 2**32))
 def test_every_node_of_a_graph_sees_the_folded_writes_of_its_ancestors(made: Flow, seed: int) -> None:
     """Invariants 4 and 5."""
