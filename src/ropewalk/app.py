@@ -280,6 +280,9 @@ class App:
         result = await self.execute(
             loaded, run_id=run_id, input=input, variables=variables, executor=executor, on_event=on_event
         )
+        if not result and run_id is not None:  # an earlier run of this id, which ended without one
+            row = self.store.get_run(run_id)
+            result = {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
         return outcome(result)
 
     async def execute(

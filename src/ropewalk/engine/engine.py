@@ -79,18 +79,7 @@ class Engine:
                 except _Abandoned:
                     continue
             try:
-                log = await self.store.open(
-                    NewRun(
-                        id=job.run_id,
-                        kind=job.kind,
-                        name=job.name,
-                        definition_id=job.definition_id,
-                        input=job.input,
-                        context=job.context,
-                        document=job.document,
-                        fingerprint=job.fingerprint,
-                    )
-                )
+                log = await self._opened(job)
             except RunBusy:
                 row = await self._elsewhere(job.run_id)
                 if row is not None:
@@ -98,9 +87,37 @@ class Engine:
                 continue
             return await self.drive(job, log)
 
+    async def _opened(self, job: Job) -> Log:
+        """Open the run. Cancelled meanwhile, the run is let go of: its claim may be written already."""
+        opening = self.store.open(
+            NewRun(
+                id=job.run_id,
+                kind=job.kind,
+                name=job.name,
+                definition_id=job.definition_id,
+                input=job.input,
+                context=job.context,
+                document=job.document,
+                fingerprint=job.fingerprint,
+            )
+        )
+        if not self.store.durable:
+            return await opening
+        task = asyncio.ensure_future(opening)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_let_go)
+            raise
+
     async def _elsewhere(self, run_id: str) -> RunRow | None:
-        """Wait for a run of another process or loop; None when its owner died on the way."""
+        """Wait for a run of another process or loop; None when its owner died on the way, or when it
+        turns out to be run on this loop."""
+        loop = asyncio.get_running_loop()
         while True:
+            live = self.live.get(run_id)
+            if live is not None and live.loop is loop:
+                return None
             row = self.store.get_run(run_id)
             if row is None or row.status != "running":
                 return row
@@ -156,14 +173,18 @@ class Engine:
         except BaseException:
             await _given_up(log)
             raise
-        result = job.render(ending)
-        status = await log.finish(
-            ending.status,
-            result,
-            None if ending.error is None else {"message": str(ending.error), "kind": type(ending.error).__name__},
-            results=len(ending.outputs),
-            errors=len(ending.failures),
-        )
+        try:
+            result = job.render(ending)
+            status = await log.finish(
+                ending.status,
+                result,
+                None if ending.error is None else {"message": str(ending.error), "kind": type(ending.error).__name__},
+                results=len(ending.outputs),
+                errors=len(ending.failures),
+            )
+        except BaseException:
+            await _given_up(log)  # so that it can be ended again
+            raise
         if status != ending.status:
             ending.status = status
             result = job.render(ending)
@@ -177,6 +198,19 @@ class Engine:
 
 class _Abandoned(Exception):
     """The task that executed a run was cancelled; somebody who waits for it takes over."""
+
+
+def _let_go(opened: asyncio.Task[Log]) -> None:
+    """Release a run that was opened for somebody who no longer waits for it."""
+    if not opened.cancelled() and opened.exception() is None:
+        log = opened.result()
+        if log.finished is None:
+            releasing = asyncio.ensure_future(_given_up(log))
+            _releasing.add(releasing)
+            releasing.add_done_callback(_releasing.discard)
+
+
+_releasing: set[asyncio.Future[None]] = set()  # kept from the garbage collector until they are done
 
 
 async def _given_up(log: Log) -> None:
