@@ -6,21 +6,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from .check import Checked, check
+from .check import Checked
 from .config.limits import Limits
-from .dialects import Compiled, notation_of
+from .definitions import Definitions, Loaded
 from .dialects.records import Record
 from .engine.engine import Engine, Job
-from .errors import InvalidFlow, NoExecutor, NotFound, Problem
+from .errors import InvalidFlow, NoExecutor, NotFound
 from .events import Event
 from .fitting import Cards, check_input, tools_of
-from .frozen import dataclass
 from .ir import Flow
-from .journal import Definition, Store, open_store
+from .journal import Store, open_store
 from .tools.executor import ExecutorCaller
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
-from .values import Json, check_json, closest, digest
+from .values import Json, check_json, closest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,21 +29,7 @@ if TYPE_CHECKING:
     from .runs import Runs
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
-KEPT = 256  # compiled definitions, and executors, kept per app
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """A definition compiled: `document` is its normalised form, `file` where it was read from."""
-
-    kind: str
-    name: str
-    document: dict[str, Json]
-    flow: Flow
-    fingerprint: str
-    warnings: tuple[Problem, ...]
-    compiled: Compiled
-    file: Any = None
+KEPT = 256  # executors, and definitions known to be sound, kept per app
 
 
 class Outcome(Record):
@@ -85,10 +70,9 @@ class App:
         self._address, self._directory, self._sync = store, directory, sync
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self._loaded: dict[tuple[str, str], Loaded] = {}
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int]] = set()
-        self._cards = Cards(self.toolbox)
+        self.definitions = Definitions(Cards(self.toolbox), limits)
 
     @classmethod
     def open(
@@ -149,70 +133,19 @@ class App:
 
         Raises InvalidFlow with every problem, each with its place in the file.
         """
-        if isinstance(source, Mapping):
-            return self.loaded(source)
-        from .source import Limits as DocumentLimits
-        from .source import attach, load
-
-        most = self.limits
-        limits = DocumentLimits(size=most.file_size, nesting=most.nesting, aliases=most.aliases)
-        document = load(source, limits=limits)
-        try:
-            return self.loaded(document.data, document)
-        except InvalidFlow as exc:
-            raise InvalidFlow(attach(exc.problems, document)) from None
+        return self.definitions.load(source)
 
     def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
         """Compile a document, from the cache when it is one of before."""
-        compiled = notation_of(document).compile(document)
-        # Not of the id: a file without one gets another each time, and is the same definition.
-        fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
-        known = self._loaded.get((fingerprint, compiled.id))
-        if known is not None and file is None:
-            return known
-        loaded = Loaded(
-            kind=compiled.kind,
-            name=compiled.name or compiled.id,
-            document=compiled.document,
-            flow=compiled.flow if known is None else known.flow,
-            fingerprint=fingerprint,
-            warnings=compiled.warnings,
-            compiled=compiled,
-            file=file,
-        )
-        return self._keep(loaded)
-
-    def _keep(self, loaded: Loaded) -> Loaded:
-        if len(self._loaded) >= KEPT:
-            del self._loaded[next(iter(self._loaded))]
-        self._loaded[loaded.fingerprint, loaded.compiled.id] = loaded
-        return loaded
-
-    def stored(self, definition: Definition) -> Loaded:
-        """A stored definition, compiled once per process."""
-        known = self._loaded.get((definition.fingerprint, definition.id))
-        return known if known is not None else self.loaded({**definition.document, "kind": definition.kind})
+        return self.definitions.loaded(document, file)
 
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
-        most = self.limits
-        found = check(
-            loaded.flow, self._cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
-        )
-        warnings = (*loaded.warnings, *found.warnings)
-        if loaded.file is None:
-            return Checked(problems=found.problems, warnings=warnings)
-        from .source import attach
-
-        return Checked(
-            problems=tuple(attach(found.problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file))
-        )
+        return self.definitions.check(loaded, unknown_tools=unknown_tools)
 
     def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
         """Raise InvalidFlow when the definition is wrong."""
-        found = self.check(loaded, unknown_tools=unknown_tools)
-        if found.problems:
-            raise InvalidFlow(found.problems)
+        self.definitions.ensure(loaded, unknown_tools=unknown_tools)
 
     async def validate(self, source: Path | str | Mapping[str, Any]) -> Checked:
         """Check a definition against the tools there are; calls no tool."""
@@ -229,7 +162,7 @@ class App:
         found = self.check(loaded)
         if found.problems:
             raise InvalidFlow(found.problems)
-        return plan(loaded.flow, self._cards, found.warnings, kind=loaded.kind)
+        return plan(loaded.flow, self.definitions.cards, found.warnings, kind=loaded.kind)
 
     def draw(self, source: Path | str | Mapping[str, Any], format: str = "mermaid") -> str:
         """The graph as `mermaid`, `svg` or `text`."""

@@ -114,7 +114,7 @@ class ChainService:
         definition = self._stored(chain_id)
         given = _context(context)
         result = await self.app.execute(
-            self.app.stored(definition),
+            self.app.definitions.stored(definition),
             definition_id=chain_id,
             run_id=given.get("executionId"),
             input=given.get("input"),

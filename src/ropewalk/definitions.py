@@ -1,0 +1,113 @@
+"""Definitions read, compiled and checked, each once: what an app knows before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .check import Checked, check
+from .config.limits import Limits
+from .dialects import Compiled, notation_of
+from .errors import InvalidFlow, Problem
+from .fitting import Cards
+from .frozen import dataclass
+from .ir import Flow
+from .journal import Definition
+from .values import Json, digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEPT = 256  # compiled definitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A definition compiled: `document` is its normalised form, `file` where it was read from."""
+
+    kind: str
+    name: str
+    document: dict[str, Json]
+    flow: Flow
+    fingerprint: str
+    warnings: tuple[Problem, ...]
+    compiled: Compiled
+    file: Any = None
+
+
+class Definitions:
+    """Documents to flows. `cards` knows the tools there are, `limits` how large a definition may be."""
+
+    def __init__(self, cards: Cards, limits: Limits) -> None:
+        self.cards, self.limits = cards, limits
+        self._loaded: dict[tuple[str, str], Loaded] = {}
+
+    def load(self, source: Path | str | Mapping[str, Any]) -> Loaded:
+        """Read and compile a definition: a file, a directory, text, or the document itself.
+
+        Raises InvalidFlow with every problem, each with its place in the file.
+        """
+        if isinstance(source, Mapping):
+            return self.loaded(source)
+        from .source import Limits as DocumentLimits
+        from .source import attach, load
+
+        most = self.limits
+        limits = DocumentLimits(size=most.file_size, nesting=most.nesting, aliases=most.aliases)
+        document = load(source, limits=limits)
+        try:
+            return self.loaded(document.data, document)
+        except InvalidFlow as exc:
+            raise InvalidFlow(attach(exc.problems, document)) from None
+
+    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
+        """Compile a document, from the cache when it is one of before."""
+        compiled = notation_of(document).compile(document)
+        # Not of the id: a file without one gets another each time, and is the same definition.
+        fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
+        known = self._loaded.get((fingerprint, compiled.id))
+        if known is not None and file is None:
+            return known
+        loaded = Loaded(
+            kind=compiled.kind,
+            name=compiled.name or compiled.id,
+            document=compiled.document,
+            flow=compiled.flow if known is None else known.flow,
+            fingerprint=fingerprint,
+            warnings=compiled.warnings,
+            compiled=compiled,
+            file=file,
+        )
+        return self._keep(loaded)
+
+    def _keep(self, loaded: Loaded) -> Loaded:
+        if len(self._loaded) >= KEPT:
+            del self._loaded[next(iter(self._loaded))]
+        self._loaded[loaded.fingerprint, loaded.compiled.id] = loaded
+        return loaded
+
+    def stored(self, definition: Definition) -> Loaded:
+        """A stored definition, compiled once per process."""
+        known = self._loaded.get((definition.fingerprint, definition.id))
+        return known if known is not None else self.loaded({**definition.document, "kind": definition.kind})
+
+    def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
+        """Everything wrong with a definition and, as warnings, what is doubtful."""
+        most = self.limits
+        found = check(
+            loaded.flow, self.cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
+        )
+        warnings = (*loaded.warnings, *found.warnings)
+        if loaded.file is None:
+            return Checked(problems=found.problems, warnings=warnings)
+        from .source import attach
+
+        return Checked(
+            problems=tuple(attach(found.problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file))
+        )
+
+    def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
+        """Raise InvalidFlow when the definition is wrong."""
+        found = self.check(loaded, unknown_tools=unknown_tools)
+        if found.problems:
+            raise InvalidFlow(found.problems)
