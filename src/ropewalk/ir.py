@@ -315,8 +315,8 @@ class Site(Protocol):
         """Run a body once per item, at most `limit` at once, results in item order."""
         ...
 
-    def call(self, tool: str, args: Expr, /) -> Step:
-        """A call of a tool: journaled, validated, cancellable."""
+    def call(self, tool: str, args: Expr, also: Expr | None = None, /) -> Step:
+        """A call of a tool: journaled, validated, cancellable. `also` is laid over `args` and not journaled."""
         ...
 
     def sleep(self, seconds: Expr, /) -> Step:

@@ -24,13 +24,17 @@ def _whole(frame: Frame) -> Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Invoke `tool` with the object `args`. The only op that touches the world."""
+    """Invoke `tool` with the object `args`. The only op that touches the world.
+
+    The fields of `also` are laid over `args` as the call is made. They are no part of what a journaled call is
+    recognised by, so they may only hold what follows from the rest of the journal (the state, say)."""
 
     tool: str
     args: Expr
+    also: Expr | None = None
 
     def compile(self, site: Site, /) -> Step:
-        return site.call(self.tool, self.args)
+        return site.call(self.tool, self.args, self.also)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -234,6 +234,10 @@ class Walk:
         read = self.read
         read.field = "args"
         got = read.look(op.args)
+        if op.also is not None:
+            read.field = "also"
+            read.look(op.also)
+            read.field = "args"
         if self.tools is None:
             if not op.tool:
                 self._say("tool", "the name of the tool is missing")

@@ -12,6 +12,7 @@ from ..ir import Graph, Node, parts
 
 MOST_EXPRESSION = 60
 _EMPTY = (Obj(()), Lit({}))
+_UNSAID = frozenset(("also",))  # what a notation hands to every tool, nothing that anybody wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def facts_of(node: Node) -> Facts:
             # A condition beside a region, in one tuple, says when that region runs.
             beside = exprs.pop(f"{field[:-3]}[0]", None) if field.endswith("[1]") else None
             bodies.append((f"if {beside}" if beside is not None else field, part))
-        elif part not in _EMPTY:
+        elif field not in _UNSAID and part not in _EMPTY:
             exprs[field] = said(part)
     if len(bodies) == 1 and bodies[0][0] == "body":
         bodies = [("", bodies[0][1])]

@@ -42,7 +42,10 @@ class Bound(Protocol):
 
 
 class Caller(Protocol):
-    """Resolves tools. `version` changes when a tool bound earlier may be another one now."""
+    """Resolves tools. `version` changes when a tool bound earlier may be another one now.
+
+    One that keeps something per run (a child process, say) may have `async ended(run_id)`: it is awaited when a run
+    has ended on this process, in whatever way, and raises nothing."""
 
     @property
     def version(self) -> int: ...

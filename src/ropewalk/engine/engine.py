@@ -145,8 +145,13 @@ class Engine:
         run = Run(program, job.run_id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
         log.attach(run.entries)
         self.live[job.run_id] = run
+        ended = getattr(job.caller, "ended", None)
         try:
-            result = await self._to_the_end(job, run, log)
+            try:
+                result = await self._to_the_end(job, run, log)
+            finally:
+                if ended is not None:
+                    await ended(job.run_id)
         except BaseException as exc:
             del self.live[job.run_id]
             if run.waiting is not None:

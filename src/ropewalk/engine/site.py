@@ -125,6 +125,10 @@ class CompileSite:
     def _in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         return _timed_direct(bound.direct, bound.timeout, self.spot.tool or "")
 
+    def _object_of(self, expr: Expr) -> Getter:
+        get = self.expr(expr)
+        return get if isinstance(expr, Obj) else _object(get)
+
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         # A decision made from a secret is never written down; it is made again.
         keep = self.builder.durable and not self.builder.secrets
@@ -141,12 +145,11 @@ class CompileSite:
 
         return Step(_whole, pause)
 
-    def call(self, tool: str, args: Expr, /) -> Step:
+    def call(self, tool: str, args: Expr, also: Expr | None = None, /) -> Step:
         spot = self.spot
         spot.tool = tool
-        get = self.expr(args)
-        if not isinstance(args, Obj):
-            get = _object(get)
+        get = self._object_of(args)
+        more = self._object_of(also) if also is not None else None
         try:
             bound = self.builder.bind(tool)
         except ToolError as exc:
@@ -154,7 +157,10 @@ class CompileSite:
         secret = any(ref.root == "secret" for ref in refs(args))
         if self.builder.durable:
             shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
-            return durable.call(tool, self._sender(bound), get, shown, spot)
+            send = self._sender(bound)
+            return durable.call(tool, send if more is None else _sending(send, more), get, shown, spot)
+        if more is not None:
+            get = _merged(get, more)
         if bound.direct is not None and self.builder.bare(spot):
             spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)
@@ -246,6 +252,15 @@ def _object(get: Getter) -> Getter:
         return value
 
     return arguments
+
+
+def _merged(get: Getter, more: Getter) -> Getter:
+    return lambda frame: {**get(frame), **more(frame)}
+
+
+def _sending(send: durable.Send, more: Getter) -> durable.Send:
+    """A journaled call with what it is not recognised by; evaluated only when the call is made."""
+    return lambda frame, args: send(frame, {**args, **more(frame)})
 
 
 def _seconds(get: Getter) -> Getter:
