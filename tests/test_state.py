@@ -77,7 +77,7 @@ def test_sums_stay_json() -> None:
 
 
 def test_an_undeclared_channel_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(InvalidValue, match=r"state\.nmae: undeclared state field; did you mean name\?"):
+    with pytest.raises(InvalidValue, match=r"state\.nmae: undeclared state field \"nmae\"; did you mean name\?"):
         fold({"name": Channel()}, {}, [("nmae", 1)])
     with pytest.raises(InvalidValue, match="did you mean name"):
         start({"name": Channel()}, {"nam": 1})

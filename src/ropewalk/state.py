@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from .errors import InvalidValue
 from .frozen import dataclass
@@ -90,29 +90,48 @@ def start(channels: Mapping[str, Channel], given: Mapping[str, Json] | None = No
 
 def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Json]]) -> None:
     """Raise InvalidValue unless every channel is declared and every update has a type it takes:
-    what its reducer asks for, else the `type` in its schema. Null always fits."""
+    what its reducer asks for, and the `type` in its schema. Null always fits."""
     for name, update in writes:
         channel = channels.get(name)
         if channel is None:
             raise undeclared(name, channels)
         if update is None:
             continue
-        chosen = REDUCERS.get(channel.reduce)
-        if chosen is not None and chosen.takes is not None:
-            if not has_type(update, chosen.takes):
-                raise _wrong(name, channel, update, chosen.takes)
-        else:
-            allowed = channel.schema.get("type") if type(channel.schema) is dict else None
-            names = [allowed] if isinstance(allowed, str) else allowed
-            if names and not any(has_type(update, n) for n in names):
-                said = " or ".join(names)
-                raise InvalidValue(f"state.{name}", f"got {json_type(update)}; declared as type {said} in state.schema")
+        takes = _takes(channel)
+        if takes is not None and not has_type(update, takes):
+            raise _wrong(name, channel, update, takes)
+        names = _declared_types(channel)
+        if names and not any(has_type(update, n) for n in names):
+            said = " or ".join(names)
+            raise InvalidValue(f"state.{name}", f"got {json_type(update)}; declared as type {said} in state.schema")
+
+
+def write_check(
+    channels: Mapping[str, Channel], names: Iterable[str] | None
+) -> Callable[[Iterable[tuple[str, Json]]], None] | None:
+    """`check_writes` for who writes only to `names` (None: to any), None where nothing can be wrong."""
+    if names is not None:
+        written = [channels.get(name) for name in names]
+        if all(c is not None and _takes(c) is None and not _declared_types(c) for c in written):
+            return None
+    return lambda writes: check_writes(channels, writes)
+
+
+def _takes(channel: Channel) -> str | None:
+    chosen = REDUCERS.get(channel.reduce)
+    return None if chosen is None else chosen.takes
+
+
+def _declared_types(channel: Channel) -> list[Any]:
+    allowed = channel.schema.get("type") if type(channel.schema) is dict else None
+    return [allowed] if isinstance(allowed, str) else allowed or []
 
 
 def undeclared(name: str, channels: Mapping[str, Channel]) -> InvalidValue:
     """The error for a write to a channel that does not exist, with what was probably meant."""
     near = closest(name, channels)
-    return InvalidValue(f"state.{name}", "undeclared state field" + (f"; did you mean {near}?" if near else ""))
+    hint = f"; did you mean {near}?" if near else ""
+    return InvalidValue(f"state.{name}", f'undeclared state field "{name}"{hint}')
 
 
 def json_type(value: Json) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.lab import HANDLED, Way, block, call, compute, each, every_way, flow, graph, line, lit, node, obj, out
+from engine.lab import HANDLED, Way, block, call, compute, each, every_way, flow, graph, line, lit, node, obj, once, out
+from ropewalk.errors import NodeFailed
 from ropewalk.expr.ast import Arr, Ref
 from ropewalk.ir import Channel, Graph, OnError, Policy, Retry
 from ropewalk.ops import Block, Loop
@@ -24,21 +25,16 @@ REFUSED: dict[str, Any] = {
     "a wrong type for a reducer": obj(a=lit(1), list=Arr((lit(1),)), sum=out("bad", "text")),
     "a wrong type for a schema": obj(a=lit(1), list=Arr((lit(1),)), typed=out("bad", "number")),
     "no object": out("bad", "number"),
+    "a field that is not declared": out("bad", "delta"),
 }
 
 
-UNCHECKED = pytest.mark.xfail(strict=True, reason="E21: the schema of a channel is not held at run time")
-
-
 @every_way
-@pytest.mark.parametrize(
-    "writes",
-    [pytest.param(w, id=name, marks=[UNCHECKED] if "schema" in name else []) for name, w in REFUSED.items()],
-)
+@pytest.mark.parametrize("writes", REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_a_refused_write_fails_its_node_and_leaves_nothing_of_it(way: Way, writes: Any, ordered: bool) -> None:
     good = compute("good", lit(1), writes=obj(sum=lit(2)))
-    tools = ScriptedTools(bad={"text": "one", "number": 5})
+    tools = ScriptedTools(bad={"text": "one", "number": 5, "delta": {"a": 1, "lost": 2}})
     body = flow(Graph(nodes=(good, call("bad", writes=writes, after="good")), ordered=ordered), state=STATE)
     done = await way(body, tools)
     assert (done["status"], done["state"]) == ("failed", {**START, "sum": 2})
@@ -47,6 +43,28 @@ async def test_a_refused_write_fails_its_node_and_leaves_nothing_of_it(way: Way,
     handled = flow(Graph(nodes=(good, inner), ordered=ordered, result=Ref("state")), state=STATE)
     done = await way(handled, tools)
     assert (done["status"], done["value"]) == ("completed", {**START, "sum": 2})
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_a_refused_write_is_told_with_its_field_and_type(ordered: bool) -> None:
+    deltas = {
+        "got integer; declared as type string in state.schema": {"typed": 5},
+        'undeclared state field "typde"; did you mean typed?': {"typde": "x"},
+        "got string; sum takes a number": {"sum": "one"},
+    }
+    for said, delta in deltas.items():
+        body = Graph(nodes=(call("n", writes=out("n")),), ordered=ordered)
+        ending = await once(flow(body, state=STATE), ScriptedTools(n=delta))
+        assert isinstance(ending.error, NodeFailed)
+        assert ending.error.node == "n"
+        assert ending.error.message.endswith(f"state.{next(iter(delta))}: {said}")
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_null_fits_every_field(ordered: bool) -> None:
+    body = Graph(nodes=(call("n", writes=out("n")),), ordered=ordered)
+    ending = await once(flow(body, state=STATE), ScriptedTools(n=dict.fromkeys(STATE)))
+    assert (ending.status, ending.state) == ("completed", {**START, "a": None, "typed": None})
 
 
 @every_way

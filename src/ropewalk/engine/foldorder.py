@@ -19,10 +19,10 @@ ANY = "*"  # a set of names with this member may hold any name
 
 
 def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: Writes) -> None:
-    """Fold updates into `values` itself; the plain case (last wins, no schema) is a store."""
+    """Fold updates into `values` itself; the plain case (last wins) is a store."""
     for name, _ in writes:
         channel = channels.get(name)
-        if channel is None or channel.reduce != "last_wins" or channel.schema is not None:
+        if channel is None or channel.reduce != "last_wins":
             values.update(fold(channels, values, writes))  # all of them or, when one is refused, none
             return
     values.update(writes)
@@ -75,7 +75,7 @@ class FoldPlan:
 
     def _plain(self, name: str) -> bool:
         channel = self.channels.get(name)
-        return channel is not None and channel.reduce == "last_wins" and channel.schema is None
+        return channel is not None and channel.reduce == "last_wins"
 
     def _sources(self, node: Node, i: int) -> list[int]:
         """The ancestors whose writes can matter to the node, in declared order."""

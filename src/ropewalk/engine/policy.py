@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
-from ..expr.ast import Obj, Ref
+from ..expr.ast import Expr, Obj, Ref
 from ..ir import Channel, Node, Policy, Writes, Yield
+from ..state import write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
 from .failure import as_error, late, named, retryable
@@ -60,12 +61,28 @@ def writer(channels: Channels, spot: Spot, ordered: bool) -> Callable[[Frame, Wr
     return keep
 
 
+def own_writes(
+    channels: Channels, kept: Expr, updates: Callable[[Frame], Json], write: Callable[[Frame, Writes], None]
+) -> Callable[[Frame], None]:
+    """What a node's own `writes` do: updates of a wrong type, or to no declared channel, fail the
+    node before any of them is folded in."""
+    check = write_check(channels, [key for key, _ in kept.fields] if isinstance(kept, Obj) else None)
+
+    def apply(frame: Frame) -> None:
+        changes = updates(frame)
+        if changes is not None:
+            if type(changes) is not dict:
+                raise InvalidValue("writes", f"must be an object of state updates, not {type(changes).__name__}")
+            made = list(changes.items())
+            if check is not None:
+                check(made)
+            write(frame, made)
+
+    return apply
+
+
 def write_hook(
-    channels: Channels,
-    node: Node,
-    updates: Callable[[Frame], Json],
-    write: Callable[[Frame, Writes], None],
-    region: Region,
+    channels: Channels, node: Node, apply: Callable[[Frame], None], region: Region
 ) -> Callable[[Frame, Json], None]:
     """The same as `writing` for a node without policies and conditions: no coroutine around it."""
     kept = node.writes
@@ -79,17 +96,10 @@ def write_hook(
                 frame[LOG].append((name, value))
 
             return keep_output
-    return lambda frame, value: _apply(frame, updates(frame), write)
+    return lambda frame, value: apply(frame)
 
 
-def _apply(frame: Frame, changes: Json, write: Callable[[Frame, Writes], None]) -> None:
-    if changes is not None:
-        if type(changes) is not dict:
-            raise InvalidValue("writes", f"must be an object of state updates, not {type(changes).__name__}")
-        write(frame, list(changes.items()))
-
-
-def writing(go: Go, updates: Callable[[Frame], Json], spot: Spot, write: Callable[[Frame, Writes], None]) -> Go:
+def writing(go: Go, apply: Callable[[Frame], None], spot: Spot) -> Go:
     """After the node is done, fold in its own writes, which see its output."""
     slot = spot.slot
 
@@ -98,7 +108,7 @@ def writing(go: Go, updates: Callable[[Frame], Json], spot: Spot, write: Callabl
         if type(value) is Outcome and value.status != "failed":
             return value
         frame[slot] = value
-        _apply(frame, updates(frame), write)
+        apply(frame)
         return value
 
     return run

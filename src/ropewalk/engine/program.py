@@ -150,8 +150,12 @@ class Builder:
         if simple and node.writes is None:
             return get, go, spot.direct.take if spot.direct is not None else None, None, spot.slot
         write = policy.writer(self.channels, spot, region.graph.ordered)
-        if simple and node.writes is not None:
-            hook = policy.write_hook(self.channels, node, compile_expr(node.writes, scope.resolve), write, region)
+        own = None
+        if node.writes is not None:
+            updates = compile_expr(node.writes, scope.resolve)
+            own = policy.own_writes(self.channels, node.writes, updates, write)
+        if simple and own is not None:
+            hook = policy.write_hook(self.channels, node, own, region)
             return get, go, spot.direct.take if spot.direct is not None else None, hook, spot.slot
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
         if node.gate is not None or node.when is not None:
@@ -159,8 +163,8 @@ class Builder:
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
         run = self._policies(node, spot, scope, run)
-        if node.writes is not None:
-            run = policy.writing(run, compile_expr(node.writes, scope.resolve), spot, write)
+        if own is not None:
+            run = policy.writing(run, own, spot)
         if view is not None:
             run = _seeing(run, view, spot)
         if shown and kept:
