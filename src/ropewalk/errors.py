@@ -103,7 +103,7 @@ class InvalidValue(RopewalkError):
 
     def __init__(self, place: str, message: str) -> None:
         self.place, self.message = place, message
-        super().__init__(f"{place}: {message}")
+        super().__init__(f"{place}: {message}" if place else message)
 
 
 class UnsupportedSchema(RopewalkError):

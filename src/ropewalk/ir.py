@@ -71,6 +71,10 @@ class Meta:
     phase: str | None = None
     reads: tuple[str, ...] = ()
     hidden: bool = False
+    name: str = ""
+    """What people call it, where the id is one that a notation made."""
+    writes: tuple[str, ...] = ()
+    """The channels it is expected to write, where that cannot be read off its `writes`."""
 
 
 NO_META = Meta()

@@ -40,7 +40,7 @@ def named(exc: Exception, spot: Spot, frame: Frame, attempts: int = 1) -> NodeFa
     """A NodeFailed that names the node; the cause is chained."""
     message = frame[RUN].redact(exc.reason if isinstance(exc, ToolError) else str(exc))
     kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
-    failed = NodeFailed(path_of(frame, spot), message, node=spot.id, tool=spot.tool, kind=kind, attempts=attempts)
+    failed = NodeFailed(path_of(frame, spot), message, node=spot.name, tool=spot.tool, kind=kind, attempts=attempts)
     failed.__cause__ = exc
     return failed
 
@@ -50,7 +50,7 @@ def late(spot: Spot, frame: Frame, seconds: float) -> NodeFailed:
     if spot.tool is not None:
         return named(ToolTimeout(spot.tool, seconds), spot, frame)
     failed = NodeFailed(
-        path_of(frame, spot), f"not done within {seconds:g} s", node=spot.id, tool=None, kind="ToolTimeout"
+        path_of(frame, spot), f"not done within {seconds:g} s", node=spot.name, tool=None, kind="ToolTimeout"
     )
     failed.__cause__ = Late()
     return failed

@@ -62,6 +62,7 @@ class Spot:
         "error_slot",
         "id",
         "limit",
+        "name",
         "node",
         "region",
         "slot",
@@ -73,6 +74,7 @@ class Spot:
 
     def __init__(self, node: Node, region: Region, slot: int) -> None:
         self.id, self.node, self.region, self.slot = node.id, node, region, slot
+        self.name = node.meta.name or node.id  # in errors and events
         self.soft = node.gate is not None or node.when is not None or node.policy.on_error is not None
         self.limit: float | None = None  # seconds that the lane's watch allows a plain call here
         self.tool: str | None = None

@@ -19,29 +19,31 @@ REASONS = {"skipped": "condition is false", "dead": "not reached"}
 
 def watched(go: Go, spot: Spot) -> Go:
     """Tell node.started, then node.finished, node.failed or node.skipped."""
+    name, phase = spot.name, spot.node.meta.phase
+    about = {key: value for key, value in (("tool", spot.tool), ("phase", phase)) if value} or None
 
     async def run(frame: Frame) -> Any:
         run_ = frame[RUN]
         path = path_of(frame, spot)
-        run_.tell("node.started", path, spot.id, {"tool": spot.tool} if spot.tool else None)
+        run_.tell("node.started", path, name, about)
         start = clock()
         try:
             value = await go(frame)
         except NodeFailed as exc:
-            run_.tell("node.failed", path, spot.id, {"message": exc.message, "kind": exc.kind})
+            run_.tell("node.failed", path, name, {"message": exc.message, "kind": exc.kind})
             raise
         ms = round((clock() - start) * 1000, 3)
         if type(value) is not Outcome:
-            run_.tell("node.finished", path, spot.id, {"ms": ms})
+            run_.tell("node.finished", path, name, {"ms": ms})
         elif value.status == "failed":
             run_.tell(
                 "node.failed",
                 path,
-                spot.id,
+                name,
                 {"message": value.error.message, "kind": value.error.kind, "handled": True},
             )
         else:
-            run_.tell("node.skipped", path, spot.id, {"reason": REASONS[value.status]})
+            run_.tell("node.skipped", path, name, {"reason": REASONS[value.status]})
         return value
 
     return run

@@ -120,10 +120,10 @@ class Run:
 
     def failed_attempt(self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None) -> None:
         path = path_of(frame, spot)
-        self.attempts.append((path, spot.id, count, failed, due, self.now()))
+        self.attempts.append((path, spot.name, count, failed, due, self.now()))
         if self.watcher is not None:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
-            self.tell("attempt.failed", path, spot.id, data)
+            self.tell("attempt.failed", path, spot.name, data)
 
     def disown(self, path: str) -> None:
         """Drop what was reported inside a node instance that failed after all: its failure stands
