@@ -111,6 +111,20 @@ def test_runs_are_listed_newest_first_and_filtered(store: Store) -> None:
     run(test())
 
 
+def test_the_parts_of_a_run_are_told_apart_from_runs_of_their_own(store: Store) -> None:
+    async def test() -> None:
+        for id, parent in (("r", None), ("r/a", "r"), ("r/a/b", "r/a"), ("s/x", None)):
+            await store.open(new(id, parent=parent))
+        assert [row.id for row in store.list_runs(top=True)] == ["s/x", "r"]
+        assert [row.id for row in store.list_runs(parent="r", status="running")] == ["r/a"]
+        assert [row.parent for row in store.list_runs()] == [None, "r/a", "r", None]
+        part = store.get_run("r/a")
+        assert part is not None
+        assert part.parent == "r"
+
+    run(test())
+
+
 def test_where_a_run_is_can_be_seen_at_once_from_its_own_process(store: Store) -> None:
     async def test() -> None:
         log = await store.open(new())

@@ -82,7 +82,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     assert store.list_runs() == []
     store.close()
     connection = apsw.Connection(str(path))
-    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1]
+    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2]
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:

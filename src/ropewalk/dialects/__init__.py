@@ -1,7 +1,8 @@
 """The notations: each a pure function from its document to a Flow. Adding one adds a line here."""
 
 from . import chain_result as _chain_result
+from . import composite as _composite
 from .notation import NOTATIONS, Compiled, Notation, notation, notation_of
 
 __all__ = ["NOTATIONS", "Compiled", "Notation", "notation", "notation_of"]
-del _chain_result
+del _chain_result, _composite

@@ -188,7 +188,7 @@ def read(config: Mapping[str, Json]) -> ChainDocument:
     for key, value in given.items():
         given[key] = CHAIN_FIELDS[key](value, key, report)
     found = {"id": given.get("id") or str(uuid.uuid4()), **DEFAULTS, "variables": {}, **given}
-    if "inputSchema" in found and not _is_schema(found["inputSchema"], "inputSchema", report):
+    if "inputSchema" in found and not is_schema(found["inputSchema"], "inputSchema", report):
         del found["inputSchema"]
     nodes = _nodes(found.pop("nodes", None), "nodes", report, 1)
     if not nodes and not any(p.path == "nodes" for p in report):
@@ -196,7 +196,8 @@ def read(config: Mapping[str, Json]) -> ChainDocument:
     return ChainDocument(found, nodes, report)
 
 
-def _is_schema(value: Json, path: str, report: Report) -> bool:
+def is_schema(value: Json, path: str, report: Report) -> bool:
+    """Whether this is a JSON Schema; why not is reported."""
     try:
         compile_schema(value)
     except UnsupportedSchema as exc:

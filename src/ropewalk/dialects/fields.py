@@ -115,6 +115,13 @@ def condition(value: Json, path: str, report: Report) -> Json:
     return value if isinstance(value, bool) else name(value, path, report)
 
 
+def truth(value: Json, path: str, report: Report) -> Json:
+    if not isinstance(value, bool):
+        say(report, path, f"must be true or false, not {kind(value)}")
+        return False
+    return value
+
+
 def mapping(value: Json, path: str, report: Report) -> Json:
     if not isinstance(value, Mapping):
         say(report, path, f"must be an object, not {kind(value)}")

@@ -18,7 +18,8 @@ from ..values import Json, closest
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
     """A document compiled: its normalised form, its graph, what is doubtful in it, and how an
-    ending of the engine (`engine.run.Ending`) is written in the words of the notation."""
+    ending of the engine (`engine.run.Ending`) is written in the words of the notation. `namespace` is
+    that of its id as a tool."""
 
     kind: str
     id: str
@@ -27,6 +28,7 @@ class Compiled:
     flow: Flow
     warnings: tuple[Problem, ...]
     render: Callable[[Any], dict[str, Json]]
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

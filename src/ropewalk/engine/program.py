@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..expr.ast import Obj, refs
+from ..expr.ast import Obj, Ref, refs
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Yield, node_parts
 from . import policy
@@ -26,7 +26,8 @@ class Program:
     """What runs: `play(frame)` over a frame of `region`.
 
     `main` is the region whose nodes are the run's results: the body of the loop where the whole
-    flow is one hidden loop, else the flow's own.
+    flow is one hidden loop, else the flow's own. `lists_nodes` says that the flow's value is the
+    object of those results.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class Program:
         "durable",
         "flow",
         "limit",
+        "lists_nodes",
         "main",
         "plan",
         "play",
@@ -49,6 +51,7 @@ class Program:
         self.limit, self.secrets, self.durable = builder.limit, builder.secrets, builder.durable
         self.version, self.caller = builder.version, builder.caller
         self.spots = builder.count
+        self.lists_nodes = builder.main is None and _lists_nodes(region.graph)
         self.channels, self.plan, self.main = builder.channels, builder.plans.get(region), builder.main or region
 
     def folded(self, frame: Any, state: dict[str, Any]) -> dict[str, Any]:
@@ -238,6 +241,17 @@ def _writes(node: Node) -> Written:
             for inner in part.nodes:
                 found.update(_writes(inner) or ())
     return frozenset(found) or None
+
+
+def _lists_nodes(body: Graph) -> bool:
+    """Whether the value of a region is the object of its nodes' values."""
+    result = body.result
+    if not isinstance(result, Obj) or len(result.fields) != len(body.nodes):
+        return False
+    return all(
+        isinstance(value, Ref) and value.root == "out" and value.path == (node.id,) and key == node.id
+        for (key, value), node in zip(result.fields, body.nodes, strict=True)
+    )
 
 
 def _is_bare(node: Node) -> bool:

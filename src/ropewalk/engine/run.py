@@ -14,7 +14,7 @@ from ..events import Event
 from ..journal.journal import Entry, Log
 from ..values import Json, own
 from .durable import attempt_of
-from .frame import FIRST, REGION, STATE, Frame, Outcome, Spot, path_of, value_in
+from .frame import DEAD, FIRST, REGION, SKIPPED, STATE, Frame, Outcome, Spot, path_of, value_in
 from .lane import INSIST, Deadline, Lane, clock, watch_of
 from .program import Program
 
@@ -25,7 +25,8 @@ Watcher = Callable[[Event], None]
 class Ending:
     """How a run ended. `value` is the flow's value (None unless it ran to its end), `state` the
     channels, `outputs` the values of the main region's nodes that were decided, `failures` every
-    failure that was reported, the last one being what ended a failed run."""
+    failure that was reported, the last one being what ended a failed run; `skipped` names the nodes
+    that did not run, where the value of the flow is not that of its nodes."""
 
     run_id: str
     status: str
@@ -33,6 +34,7 @@ class Ending:
     state: dict[str, Json] = field(default_factory=dict)
     outputs: dict[str, Json] = field(default_factory=dict)
     failures: list[NodeFailed] = field(default_factory=list)
+    skipped: frozenset[str] = frozenset()
     error: Exception | None = None
     started: float = 0.0
     duration: float = 0.0
@@ -218,12 +220,15 @@ class Run:
 
     def _ending(self, frame: Frame, status: str, value: Json, error: Exception | None) -> Ending:
         whole = status in ("completed", "partial")
-        state, outputs = frame[STATE], {}
-        if not whole or self.program.main is not self.program.region:
+        state, outputs, skipped = frame[STATE], {}, set()
+        if not whole or not self.program.lists_nodes:
             main = self.program.main
             for spot, inner, _, _ in self.steps():
                 if spot.region is main:
-                    outputs[spot.id] = value_in(inner[spot.slot])
+                    slot = inner[spot.slot]
+                    outputs[spot.id] = value_in(slot)
+                    if slot is SKIPPED or slot is DEAD:
+                        skipped.add(spot.id)
             if not whole:
                 # In loop mode the state is with the last round's frame.
                 rounds = [track[0] for track in self.records if track[0][REGION] is main and main.graph.ordered]
@@ -237,6 +242,7 @@ class Run:
             state=self.redact(state),
             outputs=self.redact(outputs),
             failures=self.errors,
+            skipped=frozenset(skipped),
             error=error,
             started=self.wall,
             duration=clock() - self.mono,

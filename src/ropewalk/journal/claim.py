@@ -15,8 +15,8 @@ from .lease import Owner, judge, me
 from .sqlite_rows import keep
 
 _CREATE = """
-    INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at)
-    VALUES (?, ?, ?, ?, 'running', ?, ?) ON CONFLICT DO NOTHING RETURNING seq
+    INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent)
+    VALUES (?, ?, ?, ?, 'running', ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
 """
 
 
@@ -53,13 +53,14 @@ class Large:
 def create(connection: apsw.Connection, run: NewRun, large: Large) -> Claim | None:
     """A new run, or None when its id is taken."""
     started = run.started_at or time.time()
-    made = fetch(connection, _CREATE, (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started))
+    values = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started, run.parent)
+    made = fetch(connection, _CREATE, values)
     if not made:
         return None
     seq = int(made[0][0])
-    values = [keep(connection, value, seq) for value in (large.input, large.context, large.document)]
-    if values != [None, None, None]:
-        connection.execute("UPDATE run SET input = ?, context = ?, document = ? WHERE seq = ?", (*values, seq))
+    packed = [keep(connection, value, seq) for value in (large.input, large.context, large.document)]
+    if packed != [None, None, None]:
+        connection.execute("UPDATE run SET input = ?, context = ?, document = ? WHERE seq = ?", (*packed, seq))
     connection.execute(
         "INSERT INTO lease (run, owner, epoch, beat) VALUES (?, ?, 1, ?)", (seq, me().dump(), time.time())
     )

@@ -64,7 +64,7 @@ class Definition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
     """A run to open. `document` and `fingerprint` pin the definition it starts with;
-    `started_at` 0 means now."""
+    `started_at` 0 means now; `parent` is the id of the run it is a part of, None for most."""
 
     id: str
     kind: str
@@ -75,6 +75,7 @@ class NewRun:
     document: Json = None
     fingerprint: str = ""
     started_at: float = 0.0
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,7 @@ class RunRow:
     result_count: int = 0
     error_count: int = 0
     stop_requested: bool = False
+    parent: str | None = None
 
 
 class Log(Protocol):
@@ -202,10 +204,13 @@ class Store(Protocol):
         status: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        parent: str | None = None,
+        top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
         """Newest first, without their large values; `text` is looked for, in any case, in id,
-        name, definition id and error; `since` is seconds since the epoch."""
+        name, definition id and error; `since` is seconds since the epoch. `parent` gives the parts
+        of one run, `top` only runs that are part of no other."""
         ...
 
     def history(self, run_id: str, /) -> list[Entry]:
@@ -220,7 +225,8 @@ class Store(Protocol):
         ...
 
     def orphans(self, limit: int = 100, /) -> list[RunRow]:
-        """Runs that should be running and whose owner is gone, oldest first: reopen them."""
+        """Runs that should be running and whose owner is gone, oldest first: reopen them, but for
+        those with a `parent`, which go on through it."""
         ...
 
     def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
@@ -251,7 +257,8 @@ def matches(row: RunRow, filters: Mapping[str, Any], error_text: str) -> bool:
     text = filters.get("text")
     since = filters.get("since")
     return (
-        all(filters.get(name) in (None, getattr(row, name)) for name in ("kind", "definition_id", "status"))
+        all(filters.get(name) in (None, getattr(row, name)) for name in ("kind", "definition_id", "status", "parent"))
+        and not (filters.get("top") and row.parent is not None)
         and (since is None or row.started_at >= since)
         and (not text or contains(text, row.id, row.name, row.definition_id, error_text))
     )

@@ -71,9 +71,12 @@ class MemoryStore:
         status: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        parent: str | None = None,
+        top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
         wanted = {"kind": kind, "definition_id": definition_id, "status": status, "text": text, "since": since}
+        wanted |= {"parent": parent, "top": top}
         found: list[RunRow] = []
         with self._lock:
             for record in reversed(self._runs.values()):
@@ -339,6 +342,7 @@ class _Record:
             result_count=self.result_count,
             error_count=self.error_count,
             stop_requested=self.stop_requested,
+            parent=new.parent,
         )
 
     def history(self) -> list[Entry]:

@@ -99,6 +99,8 @@ class SqliteStore:
         status: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        parent: str | None = None,
+        top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
         wanted: list[tuple[str, str | float | None]] = [
@@ -107,6 +109,8 @@ class SqliteStore:
             ("status = ?", status),
             ("started_at >= ?", since),
             ("has_text(?, run.id, name, definition_id, error)", text or None),
+            ("parent = ?", parent),
+            ("parent IS NULL AND ?", top or None),
         ]
         where = " AND ".join(clause for clause, value in wanted if value is not None) or "true"
         values = [value for _, value in wanted if value is not None]
@@ -240,4 +244,5 @@ def _fresh_row(run: NewRun) -> RunRow:
         fingerprint=run.fingerprint,
         started_at=run.started_at,
         owner=str(me()),
+        parent=run.parent,
     )

@@ -28,7 +28,7 @@ _INSERT: Final = f"""
 """
 _RUN: Final = """
     SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, result_count,
-        error_count, stop_requested, owner, epoch, lease.node, spent{more}
+        error_count, stop_requested, parent, owner, epoch, lease.node, spent{more}
     FROM run JOIN lease ON lease.run = seq
 """
 RUN: Final = _RUN.format(more=", input, context, document, result")
@@ -120,6 +120,7 @@ def _run(
     result_count: int,
     error_count: int,
     stop_requested: int,
+    parent: str | None,
     owner: str | None,
     epoch: int,
     node: str,
@@ -148,6 +149,7 @@ def _run(
         result_count=result_count,
         error_count=error_count,
         stop_requested=bool(stop_requested),
+        parent=parent,
     )
 
 
