@@ -274,6 +274,19 @@ class Step:
     get: Getter
     run: Runs | None = None
 
+    @property
+    def start(self) -> Callable[[Frame], Any]:
+        """`get` and `run` in one: the value, or what is to be awaited for it."""
+        get, run = self.get, self.run
+        if run is None:
+            return get
+        return run if get is whole else lambda frame: run(get(frame))
+
+
+def whole(frame: Frame) -> Frame:
+    """The getter of steps that take the frame itself."""
+    return frame
+
 
 class Body(Protocol):
     """A compiled region, as the op that owns it sees it."""

@@ -14,12 +14,8 @@ from .errors import ExpressionError
 from .expr.ast import Expr, Lit, Ref
 from .expr.budget import weigh
 from .frozen import dataclass
-from .ir import Frame, Getter, Graph, Site, Step, Writes, Yield
+from .ir import Frame, Getter, Graph, Site, Step, Writes, Yield, whole
 from .values import Json
-
-
-def _whole(frame: Frame) -> Frame:
-    return frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +98,7 @@ class Branch:
             body = bodies[arm] if arm >= 0 else default
             return await body.run(body.open(frame)) if body is not None else Yield(None)
 
-        return Step(_whole, run)
+        return Step(whole, run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +118,7 @@ class Map:
             done = await many(frame, listed(frame))
             return Yield([y.value for y in done], [w for y in done for w in y.writes])
 
-        return Step(_whole, run)
+        return Step(whole, run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +164,7 @@ class Loop:
                     break
             return Yield(values if collect else last, writes)
 
-        return Step(_whole, run)
+        return Step(whole, run)
 
 
 def _rounds(items: list[Json] | None, limit: int | None) -> Iterable[tuple[int, Json]]:

@@ -22,8 +22,8 @@ from .tools.bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
 from .tools.executor import ExecutorCaller
 from .tools.local import maybe_await
 from .tools.route import Args, OnProgress, Route
-from .tools.tool import Tool, fresh, parse_tool_id
-from .values import Json, closest
+from .tools.tool import Tool, parse_tool_id
+from .values import Json, closest, fresh
 
 _EVERY: Final = 1_000_000
 
@@ -253,8 +253,8 @@ class Shuffled:
 
         direct = bound.direct
         if direct is not None:
-            start = direct.start
-            direct = replace(direct, start=lambda args: self._around(lambda: start(args)))
+            handler = direct.handler
+            direct = replace(direct, handler=lambda **args: self._around(lambda: handler(**args)))
         return replace(bound, call=call, direct=direct)
 
     async def _around(self, call: Callable[[], Awaitable[Any]]) -> Any:

@@ -110,6 +110,16 @@ def own(value: Any, depth: int = MAX_DEPTH) -> Any:
     return value if value is None or kind is bool else NOT_JSON
 
 
+def fresh(value: Json) -> Json:
+    """A copy of a JSON value that shares no list and no object with it."""
+    kind = type(value)
+    if kind is dict:
+        return {k: fresh(v) if type(v) is dict or type(v) is list else v for k, v in value.items()}
+    if kind is list:
+        return [fresh(v) if type(v) is dict or type(v) is list else v for v in value]
+    return value
+
+
 def is_json(value: Any) -> bool:
     """Whether `value` is JSON within the limits: `check_json` without the complaint."""
     try:

@@ -21,7 +21,7 @@ from ropewalk.tools.executor import ExecutorCaller
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.tool import Tool, ToolBackend, tool
 from ropewalk.tools.toolbox import Toolbox
-from ropewalk.values import NOT_JSON
+from ropewalk.values import NOT_JSON, fresh
 
 
 @tool
@@ -55,7 +55,9 @@ async def directly(bound: Bound, args: dict[str, Any]) -> Any:
     parts = bound.direct
     assert parts is not None
     try:
-        raw = await parts.start(args)
+        if parts.check is not None and (parts.fits is None or not parts.fits(args)):
+            parts.check(args)
+        raw = await parts.handler(**fresh(args))
     except Exception as error:
         raise parts.failed(error) from error
     value = parts.take(raw)

@@ -9,12 +9,18 @@ from ..values import Json
 
 
 class Direct(Protocol):
-    """The pipeline of an async local handler in parts: `raw = await start(args)`; the result is
-    `take(raw)`, or `settle(raw)` where that is NOT_JSON; what was raised becomes `failed(error)`.
-    The engine keeps the timeout."""
+    """The pipeline of an async local handler in parts: arguments that do not `fits` are for `check`
+    to refuse; `raw = await handler(**args)`; the result is `take(raw)`, or `settle(raw)` where that is
+    NOT_JSON; what was raised becomes `failed(error)`. The engine keeps the timeout."""
 
     @property
-    def start(self) -> Callable[[dict[str, Json]], Awaitable[Any]]: ...
+    def handler(self) -> Callable[..., Awaitable[Any]]: ...
+
+    @property
+    def fits(self) -> Callable[[dict[str, Json]], bool] | None: ...
+
+    @property
+    def check(self) -> Callable[[dict[str, Json]], None] | None: ...
 
     @property
     def take(self) -> Callable[[Any], Any]: ...

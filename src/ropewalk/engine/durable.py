@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ExecutionFailed, JournalConflict, NodeFailed, ToolError
-from ..ir import Getter, Step
+from ..ir import Getter, Step, whole
 from ..journal.journal import Entry
 from ..values import Json, digest
 from .frame import RUN, Frame, Spot, path_of
@@ -64,7 +64,7 @@ def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot) -> Step:
         await run_.log.append(Entry(path, "call", spot.id, value, mark, started, run_.now()))
         return value
 
-    return Step(_whole, run)
+    return Step(whole, run)
 
 
 def sleep(seconds: Getter, spot: Spot) -> Step:
@@ -81,7 +81,7 @@ def sleep(seconds: Getter, spot: Spot) -> Step:
             due = known.data
         await wait_until(run_, due)
 
-    return Step(_whole, run)
+    return Step(whole, run)
 
 
 def remember(kind: str, decide: Getter, spot: Spot) -> Getter:
@@ -130,7 +130,3 @@ async def wait_until(run: Any, due: float) -> None:
         # In pieces, so that a clock that is set forward or back is noticed.
         await asyncio.sleep(min(left, 60.0))
         left = due - run.now()
-
-
-def _whole(frame: Frame) -> Frame:
-    return frame

@@ -11,13 +11,13 @@ from typing import Any
 
 from ..expr.ast import Obj, Ref, refs
 from ..expr.compile import compile_condition, compile_expr
-from ..ir import Flow, Frame, Getter, Graph, Node, Yield, node_parts
+from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, node_parts
 from . import policy
 from .caller import Caller
 from .foldorder import FoldPlan, fold_into
 from .frame import LOG, STATE, Region, Spot
 from .observe import noted, watched
-from .region import Cell, bare_line, graph, line
+from .region import Cell, Hook, bare_line, graph, line
 from .scope import Scope
 from .site import CompiledBody, CompileSite, opener, reopener
 
@@ -151,7 +151,7 @@ class Builder:
         shown = not node.meta.hidden and (self.watched or kept)
         simple = _is_bare(node) and view is None and not shown and not _has_body(node)
         if simple and node.writes is None:
-            return get, go, spot.direct.take if spot.direct is not None else None, None, spot.slot
+            return _cell(step, spot, None)
         write = policy.writer(self.channels, spot, region.graph.ordered)
         own = None
         if node.writes is not None:
@@ -159,7 +159,7 @@ class Builder:
             own = policy.own_writes(self.channels, node.writes, updates, write)
         if simple and own is not None:
             hook = policy.write_hook(self.channels, node, own, region)
-            return get, go, spot.direct.take if spot.direct is not None else None, hook, spot.slot
+            return _cell(step, spot, hook)
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
         if node.gate is not None or node.when is not None:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
@@ -174,7 +174,7 @@ class Builder:
             run = noted(run, spot)
         if shown and self.watched:
             run = watched(run, spot)
-        return _whole, run, None, None, spot.slot
+        return run, True, None, None, spot.slot
 
     def _policies(self, node: Node, spot: Spot, scope: Scope, run: policy.Go) -> policy.Go:
         if not self.exact(spot):
@@ -223,6 +223,11 @@ class _Uses:
                             self.secrets = True
         for ref in refs(body.result):
             self.prev = self.prev or ref.root == "prev"
+
+
+def _cell(step: Step, spot: Spot, hook: Hook | None) -> Cell:
+    take = spot.direct.take if spot.direct is not None else None
+    return step.start, step.run is not None, take, hook, spot.slot
 
 
 Written = frozenset[str] | None
@@ -281,7 +286,3 @@ def _seeing(run: policy.Go, view: Callable[[Any], Mapping[str, Any]], spot: Spot
         return await run(frame)
 
     return seen
-
-
-def _whole(frame: Frame) -> Frame:
-    return frame

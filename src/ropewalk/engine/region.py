@@ -1,7 +1,7 @@
 """Running a region: one line of nodes in order, or a graph of nodes as their needs are met.
 
-A node is a triple (get, go, slot): `frame[slot] = await go(get(frame))`, without `go` for what
-needs no await. A plain tool call is made by the loop itself: no coroutine of ours stands around
+A node is a pair (start, slot): `frame[slot] = await start(frame)`, without the await for what
+needs none. A plain tool call is made by the loop itself: no coroutine of ours stands around
 the tool's. Everything else (retry, conditions, state, journal) was wrapped around the
 triple when the program was built, so what a flow does not use is not even an `if` here.
 """
@@ -21,11 +21,10 @@ from .lane import Lane, clock, lane_of_task
 from .spill import Spill
 
 Hook = Callable[[Frame, Json], None]
-Cell = tuple[
-    Callable[[Any], Any], Callable[[Any], Awaitable[Any]] | None, Callable[[Any], Any] | None, Hook | None, int
-]
-"""get, go, take, write, slot: `take` checks and copies the result of a direct tool call, `write`
-folds in what the node writes; None where there is no such thing."""
+Cell = tuple[Callable[[Any], Any], bool, Callable[[Any], Any] | None, Hook | None, int]
+"""start, waits, take, write, slot: `start(frame)` is the value or, where the node waits, what to
+await; `take` checks and copies the result of a direct tool call, `write` folds in what the node
+writes; None where there is no such thing."""
 Run = Callable[[Frame], Awaitable[Yield]]
 Finish = Callable[[Frame], Yield]
 
@@ -47,10 +46,10 @@ def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
         outer, lane.track = lane.track, track
         add = track.append
         try:
-            for get, go, take, write, slot in table:
-                value = get(frame)
-                if go is not None:
-                    value = await go(value)
+            for start, waits, take, write, slot in table:
+                value = start(frame)
+                if waits:
+                    value = await value
                     if take is not None:
                         raw, value = value, take(value)
                         if value is NOT_JSON:
@@ -83,9 +82,9 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
     async def run(frame: Frame) -> Yield:
         slot = FIRST
         try:
-            for get, go, _, write, slot in table:
-                value = get(frame)
-                frame[slot] = value = value if go is None else await go(value)
+            for start, waits, _, write, slot in table:
+                value = start(frame)
+                frame[slot] = value = await value if waits else value
                 if write is not None:
                     write(frame, value)
         except BaseException as exc:
@@ -119,14 +118,14 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
             outer, lane.track = lane.track, None
             try:
                 while ready and not spill.closing:
-                    get, go, take, write, slot, spot, after = table[pop()]
+                    start, waits, take, write, slot, spot, after = table[pop()]
                     if ready and spill.handle is None:
                         spill.offer()
-                    start = lane.since = clock()
+                    began = lane.since = clock()
                     lane.spot = spot
-                    value = get(frame)
-                    if go is not None:
-                        value = await go(value)
+                    value = start(frame)
+                    if waits:
+                        value = await value
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:
@@ -134,7 +133,7 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
                     frame[slot] = value
                     if write is not None:
                         write(frame, value)
-                    add((spot, start, clock()))
+                    add((spot, began, clock()))
                     if run_.ending:
                         raise asyncio.CancelledError
                     for index in after:

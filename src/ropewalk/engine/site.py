@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ExpressionError, ToolError, ToolTimeout
+from ..errors import ExpressionError, ToolError
 from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
 from ..expr.compile import compile_condition, compile_expr
-from ..ir import Getter, Graph, Step, Yield
-from ..values import NOT_JSON, Json
-from . import durable
+from ..ir import Getter, Graph, Step, Yield, whole
+from ..values import Json
+from . import direct, durable
+from .caller import Direct
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
-from .lane import Deadline, clock, lane_of_task, watch_of
+from .lane import lane_of_task
 from .region import many
 from .scope import Scope
 
@@ -120,10 +120,10 @@ class CompileSite:
             return self._in_time(bound)
         self.spot.limit = bound.timeout
         self.builder.soonest(bound.timeout)
-        return _plain(bound.direct)
+        return direct.plain(bound.direct)
 
     def _in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
-        return _timed_direct(bound.direct, bound.timeout, self.spot.tool or "")
+        return direct.in_time(bound.direct, bound.timeout, self.spot.tool or "")
 
     def _object_of(self, expr: Expr) -> Getter:
         get = self.expr(expr)
@@ -143,17 +143,21 @@ class CompileSite:
             run = frame[RUN]
             await durable.wait_until(run, run.now() + get(frame))
 
-        return Step(_whole, pause)
+        return Step(whole, pause)
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, /) -> Step:
         spot = self.spot
         spot.tool = tool
-        get = self._object_of(args)
-        more = self._object_of(also) if also is not None else None
         try:
             bound = self.builder.bind(tool)
         except ToolError as exc:
-            return Step(_whole, _fails(exc))
+            return Step(whole, _fails(exc))
+        if bound.direct is not None and also is None and not self.builder.durable and self.builder.bare(spot):
+            spot.limit, spot.direct = bound.timeout, bound.direct
+            self.builder.soonest(bound.timeout)
+            return Step(whole, self._start(bound.direct, args))
+        get = self._object_of(args)
+        more = self._object_of(also) if also is not None else None
         secret = any(ref.root == "secret" for ref in refs(args))
         if self.builder.durable:
             shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
@@ -161,63 +165,18 @@ class CompileSite:
             return durable.call(tool, send if more is None else _sending(send, more), get, shown, spot)
         if more is not None:
             get = _merged(get, more)
-        if bound.direct is not None and self.builder.bare(spot):
-            spot.limit, spot.direct = bound.timeout, bound.direct
-            self.builder.soonest(bound.timeout)
-            return Step(get, bound.direct.start)
         if bound.direct is not None and not self.builder.secrets:
             return Step(get, self._in_one(bound))
-        return Step(_whole, _keyed(bound, get, spot))
+        return Step(whole, _keyed(bound, get, spot))
 
-
-def _plain(direct: Any) -> Callable[[Any], Awaitable[Json]]:
-    start, take, settle, failed = direct.start, direct.take, direct.settle, direct.failed
-
-    async def run(args: Any) -> Json:
-        try:
-            raw = await start(args)
-        except asyncio.CancelledError:
-            lane = lane_of_task()
-            if lane.task.cancelling() > lane.before:
-                raise
-            raise failed(RuntimeError("it was cancelled from inside")) from None
-        except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
-            error = failed(exc)
-            raise error from error.__cause__
-        value = take(raw)
-        return settle(raw) if value is NOT_JSON else value
-
-    return run
-
-
-def _timed_direct(direct: Any, seconds: float, tool: str) -> Callable[[Any], Awaitable[Json]]:
-    """`timed(_plain(direct))` in one coroutine: journaled calls all come through here."""
-    start, take, settle, failed = direct.start, direct.take, direct.settle, direct.failed
-
-    async def run(args: Any) -> Json:
-        task = asyncio.current_task()
-        assert task is not None
-        before, watch = task.cancelling(), watch_of(task.get_loop())
-        timer = watch.set(Deadline(task, clock() + seconds))
-        try:
-            raw = await start(args)
-        except asyncio.CancelledError:
-            left = task.cancelling() - timer.count
-            if left > before:
-                raise  # not ours, or not ours alone
-            if timer.count:
-                raise ToolTimeout(tool, seconds) from None
-            raise failed(RuntimeError("it was cancelled from inside")) from None
-        except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
-            error = failed(exc)
-            raise error from error.__cause__
-        finally:
-            watch.unset(timer)
-            timer.take_back()
-        value = take(raw)
-        return settle(raw) if value is NOT_JSON else value
-
-    return run
+    def _start(self, called: Direct, args: Expr) -> Callable[[Frame], Awaitable[Json]]:
+        """From a frame to the handler's own coroutine, for the region's loop to await."""
+        if isinstance(args, Lit) and type(args.value) is dict:
+            args = Obj(tuple((key, Lit(value)) for key, value in args.value.items()))
+        if isinstance(args, Obj):
+            return direct.start_from(called, [(key, self.expr(value)) for key, value in args.fields])
+        start, get = direct.start_with(called), self._object_of(args)
+        return lambda frame: start(get(frame))
 
 
 def _keyed(bound: Any, get: Getter, spot: Spot) -> Callable[[Frame], Awaitable[Json]]:
@@ -271,7 +230,3 @@ def _seconds(get: Getter) -> Getter:
         return float(value)
 
     return seconds
-
-
-def _whole(frame: Frame) -> Frame:
-    return frame

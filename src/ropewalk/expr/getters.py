@@ -7,9 +7,10 @@ position is looked up only where `type(value) is list`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from ..values import Json
+from ..values import Json, fresh
 from .ast import Path
 from .operators import MISSING
 
@@ -25,7 +26,8 @@ def getter(base: Getter, path: Path, absent: Json, *, elide: bool = False) -> Ge
     if elide and path[:1] == ("output",):
         return _eliding(base, path, absent)
     if not path:
-        return base if absent is MISSING else _whole(base, absent)
+        # Slots of a frame always hold something; only what has no slot can be missing.
+        return base if absent is MISSING or type(base) is itemgetter else _whole(base, absent)
     if len(path) == 1:
         return _key(base, path[0], absent) if type(path[0]) is str else _position(base, path[0], absent)
     if all(type(step) is str for step in path):
@@ -131,13 +133,5 @@ def constant(value: Json) -> Getter:
         return lambda frame: value
     inside = value.values() if type(value) is dict else value
     if any(type(item) is dict or type(item) is list for item in inside):
-        return lambda frame: _fresh(value)
+        return lambda frame: fresh(value)
     return lambda frame: value.copy()
-
-
-def _fresh(value: Json) -> Json:
-    if type(value) is dict:
-        return {key: _fresh(item) for key, item in value.items()}
-    if type(value) is list:
-        return [_fresh(item) for item in value]
-    return value

@@ -16,13 +16,13 @@ from typing import Any, Final, Protocol, TypeAlias
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
 from ..frozen import dataclass
 from ..schema import compile_schema
-from ..values import NOT_JSON, Json, check_json, own
+from ..values import NOT_JSON, Json, check_json, fresh, own
 from .failures import Failures
 from .progress import Progress
 from .result import RunResult
 from .route import Args, OnProgress, Route
 from .stream import Stream, streamer
-from .tool import Tool, ToolBackend, fresh
+from .tool import Tool, ToolBackend
 
 DEFAULT_TIMEOUT: Final = 60.0
 _MOST_IN_TEXT: Final = 20
@@ -55,11 +55,15 @@ class Direct:
     """The pipeline of a coroutine handler taken apart, for an engine that puts it into its own loop
     and keeps the timeout itself: no coroutine of ours stands around the handler's.
 
-    `raw = await start(args)`; when that raises, `failed(error)` is the ToolError. The result is
-    `take(raw)`, and where that is NOT_JSON `settle(raw)`, which raises where it cannot be one.
+    Arguments that `fits` (None: all do) takes go to the handler, `check` raises for the others; the
+    handler may change what it gets. `raw = await handler(**args)`; when that raises, `failed(error)`
+    is the ToolError. The result is `take(raw)`, and where that is NOT_JSON `settle(raw)`, which
+    raises where it cannot be one.
     """
 
-    start: Callable[[Args], Awaitable[Any]]
+    handler: Callable[..., Awaitable[Any]]
+    fits: Callable[[Args], bool] | None
+    check: Callable[[Args], None] | None
     take: Callable[[Any], Any]
     settle: Callable[[Any], Json]
     failed: Callable[[Exception], ToolError]
@@ -95,12 +99,13 @@ class Rules:
 def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
     """Everything after resolution, as closures; raises ToolError where a schema cannot be compiled."""
     fail = Failures(tool_id, backend)
-    check_in = check_out = None
+    takes = gives = ALL_FIT
     if tool is not None:
         if rules.validate_input:
-            check_in = _checker(tool.input_schema, "args", rules.validator, fail.input)
+            takes = _checker(tool.input_schema, "args", rules.validator, fail.input)
         if rules.validate_output and tool.output_schema is not None:
-            check_out = _checker(tool.output_schema, "result", rules.validator, fail.output)
+            gives = _checker(tool.output_schema, "result", rules.validator, fail.output)
+    check_in, check_out = takes.check, gives.check
     limit = (tool.timeout if tool is not None else None) or rules.timeout
     settle = _settler(route, check_out, fail)
 
@@ -130,7 +135,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         tool=tool,
         backend=backend,
         call=call,
-        direct=_direct(route.direct, check_in, check_out, settle, fail) if route.direct else None,
+        direct=_direct(route.direct, takes, gives, settle, fail) if route.direct else None,
         timeout=limit,
         execute=run,
         stream=streamer(route, check_in, limit, fail),
@@ -139,34 +144,35 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
 
 def _direct(
     handler: Callable[..., Awaitable[Any]],
-    check_in: Check | None,
-    check_out: Check | None,
+    takes: Checker,
+    gives: Checker,
     settle: Callable[[Any], tuple[Json, Any]],
     fail: Failures,
 ) -> Direct:
-    def start(args: Args) -> Awaitable[Any]:
-        if check_in is not None:
-            check_in(args)
-        for item in args.values():
-            if type(item) is dict or type(item) is list:
-                args = fresh(args)  # a handler that changes its argument must not change ours
-                break
-        return handler(**args)
-
     def failed(error: Exception) -> ToolError:
         ours = isinstance(error, ToolError) and error.tool_id == fail.tool_id and error.op != "execute"
         return error if ours and isinstance(error, ToolError) else fail.executing(error)
 
     return Direct(
-        start=start,
-        take=own if check_out is None else _unsettled,
+        handler=handler,
+        fits=takes.fits,
+        check=takes.check,
+        take=own if gives.check is None else _taking(gives.fits),
         settle=lambda value: settle(value)[0],
         failed=failed,
     )
 
 
-def _unsettled(value: Any) -> Any:
-    return NOT_JSON
+def _taking(fits: Callable[[Any], bool] | None) -> Callable[[Any], Any]:
+    """The result where all is well with it; what is not is looked at again, and told, by `settle`."""
+    if fits is None:
+        return lambda value: NOT_JSON
+
+    def take(raw: Any) -> Any:
+        value = own(raw)
+        return value if value is not NOT_JSON and fits(value) else NOT_JSON
+
+    return take
 
 
 async def stop_if_cancelled() -> None:
@@ -219,21 +225,33 @@ def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[
     return settle
 
 
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """`check` raises the ToolError of a value that does not fit; None where every object fits.
+    `fits` is the quick answer where there is one."""
+
+    check: Check | None = None
+    fits: Callable[[Any], bool] | None = None
+
+
+ALL_FIT: Final = Checker()
+
+
 def _checker(
     schema: Json,
     place: str,
     validator: Validator | None,
     failed: Callable[[BaseException | str, Sequence[Problem]], ToolError],
-) -> Check | None:
-    """A closure that raises what `failed` makes of the problems; None where every object fits."""
+) -> Checker:
+    """What raises what `failed` makes of the problems."""
     if validator is not None:
-        return _custom_checker(schema, place, validator, failed)
+        return Checker(_custom_checker(schema, place, validator, failed))
     try:
         compiled = compile_schema(schema)
     except UnsupportedSchema as error:
         raise failed(error, ()) from error
     if compiled.open and (place == "args" or "type" not in schema):
-        return None
+        return ALL_FIT
     fits = compiled.is_valid
 
     def check(value: Json) -> None:
@@ -241,7 +259,7 @@ def _checker(
             problems = compiled.problems(value, place)
             raise failed(_listed(problems), problems)
 
-    return check
+    return Checker(check, fits)
 
 
 def _custom_checker(

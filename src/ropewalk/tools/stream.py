@@ -13,12 +13,11 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..errors import InvalidValue, StreamNotSupported, ToolError
-from ..values import check_json
+from ..values import check_json, fresh
 from .failures import Failures
 from .local import aclose
 from .result import STREAM_KINDS, StreamEvent
 from .route import Args, Route
-from .tool import fresh
 
 Stream: TypeAlias = Callable[[Args, str | None, float | None], AsyncGenerator[StreamEvent, None]]
 

@@ -285,16 +285,6 @@ def _object_schema(value: Any, place: str) -> dict[str, Json]:
     return schema
 
 
-def fresh(value: Json) -> Json:
-    """A copy of a JSON value that shares no list and no object with it."""
-    kind = type(value)
-    if kind is dict:
-        return {k: fresh(v) if type(v) is dict or type(v) is list else v for k, v in value.items()}
-    if kind is list:
-        return [fresh(v) if type(v) is dict or type(v) is list else v for v in value]
-    return value
-
-
 def _hint(word: Any, known: Iterable[str]) -> str:
     near = closest(word, known) if isinstance(word, str) else None
     return f"; did you mean {near}?" if near else ""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, InvalidTool, NotFound
-from ..values import Json
+from ..values import Json, fresh
 from .index import Change, Index, Page
-from .tool import Handler, Tool, ToolBackend, fresh, tool_from
+from .tool import Handler, Tool, ToolBackend, tool_from
 
 if TYPE_CHECKING:
     from .providers import Providers
