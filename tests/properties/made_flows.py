@@ -67,14 +67,14 @@ class World:
         self.direct = direct
         self.failed: Counter[str] = Counter()
         self.started: Counter[str] = Counter()
-        self.ended: Counter[str] = Counter()
+        self.calls_done: Counter[str] = Counter()
 
     def bind(self, tool: str) -> Bound:
         async def send(args: Any, key: Any, timeout: Any, on_progress: Any) -> Any:
             await self._pause()
             self.started[key] += 1
             await self._pause()
-            self.ended[key] += 1
+            self.calls_done[key] += 1
             try:
                 return copy.deepcopy(answer(tool, args, self.failed[key]))
             except RuntimeError:

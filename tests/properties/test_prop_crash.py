@@ -48,14 +48,14 @@ async def goes_on(flow: Flow, store: Store, world: World, expected: Reference) -
     """Resume on what was acknowledged, in a world that remembers; see what is called."""
     past = store.history("r")
     world.failed = attempts_in(past)  # a failure nobody recorded is met again: the world repeats itself
-    before = world.ended.copy()
+    before = world.calls_done.copy()
     second = DyingStore(store)
     result = await resumed(second, flow, world, input=INPUT)
     assert (result["status"], result["value"], result["state"]) == (expected.status, expected.value, expected.state)
     known = {(e.path, e.kind) for e in past if e.kind in CALLS}
     again = [e.path for e in second.appended if (e.path, e.kind) in known]
     assert not again, f"recorded again: {again}"
-    called = world.ended - before
+    called = world.calls_done - before
     assert called == calls_in(second.appended), "called without need, or a call was not recorded"
 
 
