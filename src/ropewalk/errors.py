@@ -4,6 +4,7 @@ RopewalkError
 ├── InvalidFlow          the definition is wrong: `.problems` holds every Problem found
 ├── ExpressionError      an expression cannot be read or evaluated: `.text .line .column`
 ├── InvalidValue         a value is not JSON or is past a limit: `.place`
+│   └── SchemaMismatch           it does not fit a schema: `.problems`
 ├── UnsupportedSchema    a JSON Schema of another draft, or one that cannot be compiled
 ├── ConfigError          `ropewalk.toml` or a tool module is wrong
 ├── InvalidTool          a tool definition is wrong, or differs from the registered one
@@ -106,6 +107,15 @@ class InvalidValue(RopewalkError):
         super().__init__(f"{place}: {message}" if place else message)
 
 
+class SchemaMismatch(InvalidValue):
+    """A value does not fit the schema it is held against: `.problems` lists each place and keyword."""
+
+    def __init__(self, place: str, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("", "\n".join(map(str, self.problems)))  # each of which says where
+        self.place = place
+
+
 class UnsupportedSchema(RopewalkError):
     """A JSON Schema of another draft than 2020-12 or draft-07, or one that does not compile."""
 
@@ -204,11 +214,22 @@ class StreamNotSupported(ToolError):
 
 
 class NodeFailed(RopewalkError):
-    """A node gave up. `path` names it (`each[3]/fetch`); the cause is chained."""
+    """A node gave up. `path` names it (`each[3]/fetch`); the cause is chained. `problems` lists what
+    does not fit where a value did not fit a schema."""
 
-    def __init__(self, path: str, message: str, *, node: str, tool: str | None, kind: str, attempts: int = 1) -> None:
+    def __init__(
+        self,
+        path: str,
+        message: str,
+        *,
+        node: str,
+        tool: str | None,
+        kind: str,
+        attempts: int = 1,
+        problems: Iterable[Problem] = (),
+    ) -> None:
         self.path, self.message, self.node, self.tool, self.kind = path, message, node, tool, kind
-        self.attempts = attempts
+        self.attempts, self.problems = attempts, tuple(problems)
         super().__init__(f"{path}: {message}")
 
 

@@ -95,7 +95,8 @@ class Node:
 
     It starts when everything in `after`, and every sibling it reads, is decided. A false `gate`
     makes it *dead* (not reached), a false `when` makes it *skipped*; either way its value is
-    null. `writes` gives state updates `{channel: update}` and sees the node's own output.
+    null. `result` gives the node's value where it is not the op's own, which it sees as the
+    node's output. `writes` gives state updates `{channel: update}` and sees the node's own output.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Node:
     after: frozenset[str] = frozenset()
     gate: Expr | None = None
     when: Expr | None = None
+    result: Expr | None = None
     writes: Expr | None = None
     policy: Policy = NO_POLICY
     meta: Meta = field(default=NO_META, compare=False)
@@ -213,6 +215,8 @@ def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
     if node.when is not None:
         yield "when", node.when
     yield from parts(node.op)
+    if node.result is not None:
+        yield "result", node.result
     if node.writes is not None:
         yield "writes", node.writes
     if node.policy.on_error is not None:
@@ -236,7 +240,7 @@ def siblings_read(node: Node) -> frozenset[str]:
             continue
         elif kind is Node:
             stack.append(value.op)
-            for expr in (value.gate, value.when, value.writes):
+            for expr in (value.gate, value.when, value.result, value.writes):
                 if expr is not None:
                     stack.append(expr)
             if value.policy.on_error is not None:

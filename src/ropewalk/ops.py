@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
-from .errors import ExpressionError
+from .errors import ExpressionError, SchemaMismatch
 from .expr.ast import Expr, Lit, Ref
 from .expr.budget import weigh
 from .frozen import dataclass
 from .ir import Frame, Getter, Graph, Site, Step, Writes, Yield, whole
+from .schema import compile_schema
 from .values import Json
 
 
@@ -104,19 +105,24 @@ class Branch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
     """Run the body once per item, at most `limit` at once; values and writes keep item order.
-    Inside, `item` and `index` are the element and its position. Null counts as no items."""
+    Inside, `item` and `index` are the element and its position. Null counts as no items. With `select`
+    the body is a test, and the value the items that pass it."""
 
     items: Expr
     body: Graph
     limit: int | None = None
+    select: bool = False
 
     def compile(self, site: Site, /) -> Step:
         listed = site.remember("items", _as_list(site.expr(self.items)))
         many = site.many(site.body(self.body, binds="map"), self.limit)
+        select = self.select
 
         async def run(frame: Frame) -> Yield:
-            done = await many(frame, listed(frame))
-            return Yield([y.value for y in done], [w for y in done for w in y.writes])
+            items = listed(frame)
+            done = await many(frame, items)
+            values = [item for item, y in zip(items, done, strict=True) if _passes(y.value)] if select else None
+            return Yield([y.value for y in done] if values is None else values, [w for y in done for w in y.writes])
 
         return Step(whole, run)
 
@@ -128,7 +134,8 @@ class Loop:
 
     Inside, `round` counts from 0 (with items, `item` and `index` too) and each round sees the state
     the last one left. `again` and `until` see all nodes of the body, as the last round left them.
-    The value is the list of the rounds' values, or the last when not `collect`.
+    The value is the list of the rounds' values, or the last when not `collect`. `initial` is what `prev`
+    is in the first round, in place of what ran before the loop, and the last value where there is no round.
     """
 
     body: Graph
@@ -137,22 +144,27 @@ class Loop:
     again: Expr | None = None
     until: Expr | None = None
     collect: bool = True
+    initial: Expr | None = None
 
     def compile(self, site: Site, /) -> Step:
         body = site.body(self.body, binds="loop" if self.items is None else "each")
         again = body.expr(self.again) if self.again is not None else None
         until = body.expr(self.until) if self.until is not None else None
         listed = site.remember("items", _as_list(site.expr(self.items))) if self.items is not None else None
+        first = site.expr(self.initial) if self.initial is not None else None
         collect, play, limit = self.collect, body.run, self.limit
 
         async def run(frame: Frame) -> Yield:
             values: list[Json] = []
             writes: Writes = ()
-            last: Json = None
+            last: Json = None if first is None else first(frame)
             inner: Frame = None
             items = listed(frame) if listed is not None else None
             for count, item in _rounds(items, limit):
-                inner = body.again(inner, count, last, item) if count else body.open(frame, 0, item)
+                if not count:
+                    inner = body.open(frame, 0, item)
+                if count or first is not None:
+                    inner = body.again(inner, count, last, item)
                 if again is not None and not again(inner):
                     break
                 got = await play(inner)
@@ -175,6 +187,33 @@ def _rounds(items: list[Json] | None, limit: int | None) -> Iterable[tuple[int, 
     return zip(range(limit), repeat(None))
 
 
+def _passes(value: Json) -> bool:
+    if value is not None and type(value) is not bool:
+        raise ExpressionError(f"a test gives true or false, not {type(value).__name__}")
+    return bool(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validate:
+    """Give `value` on when it fits the JSON Schema `schema`, else fail with everything that does not;
+    `place` is what the value is called there."""
+
+    value: Expr
+    schema: Json
+    place: str = "data"
+
+    def compile(self, site: Site, /) -> Step:
+        get, schema, place = site.expr(self.value), compile_schema(self.schema), self.place
+
+        def fitting(frame: Frame) -> Json:
+            value = get(frame)
+            if not schema.is_valid(value):
+                raise SchemaMismatch(place, schema.problems(value, place))
+            return value
+
+        return Step(fitting)
+
+
 def _as_list(items: Getter) -> Getter:
     def listed(frame: Frame) -> list[Json]:
         found = items(frame)
@@ -187,5 +226,5 @@ def _as_list(items: Getter) -> Getter:
     return listed
 
 
-OPS: dict[str, type[Any]] = {op.__name__: op for op in (Call, Compute, Sleep, Block, Branch, Map, Loop)}
+OPS: dict[str, type[Any]] = {op.__name__: op for op in (Call, Compute, Sleep, Block, Branch, Map, Loop, Validate)}
 """Every kind of node by name, for the codec. A new op is added to this line."""

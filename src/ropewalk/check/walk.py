@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate
 from ..state import REDUCERS
 from ..values import Json, closest
 from .arguments import Fitting
@@ -75,7 +75,7 @@ class Walk:
         self.graph = flow.body
         self.rules: Mapping[type[Any], Callable[[Any], Type]] = {
             Call: self._call, Compute: self._compute, Sleep: self._sleep, Block: self._block, Branch: self._branch,
-            Map: self._map, Loop: self._loop,
+            Map: self._map, Loop: self._loop, Validate: self._validate,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -131,6 +131,10 @@ class Walk:
                 soft = True
             rule = rules.get(type(op))
             got = rule(op) if rule is not None else self._unknown_op(op)
+            if node.result is not None:
+                done[node.id] = got
+                read.field = "result"
+                got = read.look(node.result)
             if node.policy is not NO_POLICY:
                 got = self._policy(node, got)
             done[node.id] = got
@@ -303,7 +307,12 @@ class Walk:
         read.mapped, read.item, read.prev = True, item, None
         each = self.region(op.body, "body")
         read.mapped, read.item, read.prev = before
-        return Each(each)
+        if not op.select:
+            return Each(each)
+        if not kinds_of(each) & (BOOLEAN | NULL):
+            read.field = "body"
+            read.tell(f"a test gives true or false; this gives {say(kinds_of(each))}", None)
+        return Each(item)
 
     def _loop(self, op: Loop) -> Type:
         read = self.read
@@ -313,6 +322,8 @@ class Walk:
             read.item, read.mapped = self._items(op.items), True
         elif op.limit is None:
             self._say("limit", "a loop without items needs a limit on its rounds")
+        read.field = "initial"
+        first = read.look(op.initial) if op.initial is not None else NULL
         # In the first round this is what ran before, later what the last round gave.
         read.looped, read.prev = True, None
 
@@ -324,7 +335,17 @@ class Walk:
 
         last = self.region(op.body, "body", tests)
         read.looped, read.prev, read.mapped, read.item = before
-        return Each(last) if op.collect else last
+        return Each(last) if op.collect else either(last, first) if op.initial is not None else last
+
+    def _validate(self, op: Validate) -> Type:
+        read = self.read
+        read.field = "value"
+        got = read.look(op.value)
+        assert read.node is not None
+        # What does not fit may be just what a policy waits for; a schema says little of what else there is.
+        if type(op.schema) is dict and read.node.policy.on_error is None:
+            self.fitting.fit(op.value, got, Sub(op.schema, op.schema), None, "property", "")
+        return got
 
     def _unknown_op(self, op: Any) -> Type:
         for field, part in parts(op):

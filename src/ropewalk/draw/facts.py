@@ -60,6 +60,8 @@ def facts_of(node: Node) -> Facts:
         details.append(f"timeout: {policy.timeout:g} s")
     if policy.on_error is not None:
         details.append(f"on error: {said(policy.on_error.value)}")
+    if node.result is not None:
+        details.append(f"result: {said(node.result)}")
     if node.writes is not None:
         details.append(f"writes: {said(node.writes)}")
     return Facts(node.id, type(op).__name__, " ".join(names), tuple(conditions), tuple(details), tuple(bodies))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..errors import ExecutionFailed, JournalConflict, NodeFailed, ToolError
+from ..errors import ExecutionFailed, JournalConflict, NodeFailed, Problem, ToolError
 from ..ir import Getter, Step, whole
 from ..journal.journal import Entry
 from ..values import Json, digest
@@ -111,6 +111,7 @@ async def remember_attempt(run: Any, frame: Frame, spot: Spot, failed: NodeFaile
         "kind": failed.kind,
         "attempts": failed.attempts,
         "due": due,
+        "problems": [[p.path, p.message, p.keyword] for p in failed.problems],
     }
     now = run.now()
     await run.log.append(Entry(path_of(frame, spot), "attempt", spot.id, data, "", now, now))
@@ -120,6 +121,7 @@ def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:
     """What `remember_attempt` wrote."""
     d = entry.data
     failed = NodeFailed(d["path"], d["message"], node=d["node"], tool=d["tool"], kind=d["kind"], attempts=d["attempts"])
+    failed.problems = tuple(Problem(path=p, message=m, keyword=k) for p, m, k in d.get("problems", ()))
     return failed, d["due"]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from ..errors import (
     ExpressionError,
     InvalidValue,
     NodeFailed,
+    SchemaMismatch,
     ToolError,
     ToolTimeout,
 )
@@ -41,6 +43,8 @@ def named(exc: Exception, spot: Spot, frame: Frame, attempts: int = 1) -> NodeFa
     message = frame[RUN].redact(exc.reason if isinstance(exc, ToolError) else str(exc))
     kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
     failed = NodeFailed(path_of(frame, spot), message, node=spot.name, tool=spot.tool, kind=kind, attempts=attempts)
+    if isinstance(exc, SchemaMismatch):
+        failed.problems = tuple(replace(p, message=frame[RUN].redact(p.message)) for p in exc.problems)
     failed.__cause__ = exc
     return failed
 

@@ -1,7 +1,7 @@
 """Retry, timeout, fallback, conditions and state: wrapped around a node only where it has them.
 
 Each wrapper takes `go(frame) -> value or Outcome` and gives another. The order, from the inside:
-what the op does, the state writes of the regions it entered, the gate and the condition, one
+what the op does, the state writes of the regions it entered, the node's own result, the gate and the condition, one
 attempt's timeout, the retries and the fallback, and outermost the node's own writes.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ..expr.ast import Expr, Obj, Ref
+from ..expr.budget import weigh
 from ..ir import Channel, Node, Policy, Writes, Yield
 from ..state import write_check
 from ..values import Json
@@ -35,6 +36,19 @@ def settled(go: Callable[[Any], Awaitable[Any]], get: Callable[[Frame], Any], sp
                 write(frame, got.writes)
             return got.value
         return got
+
+    return run
+
+
+def shaped(go: Go, result: Callable[[Frame], Json], spot: Spot) -> Go:
+    """The node's value made from what its op gave."""
+    slot = spot.slot
+
+    async def run(frame: Frame) -> Any:
+        frame[slot] = await go(frame)
+        value = result(frame)
+        weigh(value)  # built by reference, as a Compute's
+        return value
 
     return run
 

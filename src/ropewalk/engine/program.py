@@ -161,6 +161,8 @@ class Builder:
             hook = policy.write_hook(self.channels, node, own, region)
             return _cell(step, spot, hook)
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
+        if node.result is not None:
+            run = policy.shaped(run, compile_expr(node.result, scope.resolve), spot)
         if node.gate is not None or node.when is not None:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
@@ -261,9 +263,8 @@ def _lists_nodes(body: Graph) -> bool:
 
 def _is_bare(node: Node) -> bool:
     p = node.policy
-    return (
-        node.gate is None and node.when is None and p.on_error is None and p.timeout is None and p.retry.attempts <= 1
-    )
+    guarded = node.gate is not None or node.when is not None or p.on_error is not None
+    return not guarded and node.result is None and p.timeout is None and p.retry.attempts <= 1
 
 
 def _has_body(node: Node) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +15,12 @@ from ..events import Event
 from ..journal.journal import Entry, Log
 from ..values import Json, own
 from .durable import attempt_of
-from .frame import DEAD, FIRST, REGION, SKIPPED, STATE, Frame, Outcome, Spot, path_of, value_in
+from .frame import DEAD, FIRST, REGION, SKIPPED, STATE, Frame, Outcome, Spot, path_of, status_in, value_in
 from .lane import INSIST, Deadline, Lane, clock, watch_of
 from .program import Program
 
 Watcher = Callable[[Event], None]
+_MARKS = re.compile(r"@\d+|\[[^\]]*\]")  # of attempts, arms and rounds in a path
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class Ending:
     error: Exception | None = None
     started: float = 0.0
     duration: float = 0.0
+    ran: Callable[[], set[str]] = set
+    """The ids of the nodes that ran, those included that failed, and those of the processes before."""
 
 
 class Run:
@@ -224,7 +228,7 @@ class Run:
         if not whole or not self.program.lists_nodes:
             main = self.program.main
             for spot, inner, _, _ in self.steps():
-                if spot.region is main:
+                if spot.region is main and not spot.node.meta.hidden:
                     slot = inner[spot.slot]
                     outputs[spot.id] = value_in(slot)
                     if slot is SKIPPED or slot is DEAD:
@@ -246,7 +250,22 @@ class Run:
             error=error,
             started=self.wall,
             duration=clock() - self.mono,
+            ran=self.ran,
         )
+
+    def ran(self) -> set[str]:
+        """See `Ending.ran`. What ran inside a node that failed after all is known from its failure, or from
+        the journal where a resumed run does not enter it again."""
+        found = {spot.id for spot, inner, _, _ in self.steps() if status_in(inner[spot.slot]) in ("ok", "failed")}
+        paths = [path for path, kind in self.log.past if kind != "skip"]
+        paths += [failed.path for failed in self.errors]
+        paths += [attempt[3].path for attempt in self.attempts]
+        for track in self.records:
+            owner = track[0][REGION].owner
+            while owner is not None:
+                found.add(owner.id)
+                owner = owner.region.owner
+        return found.union(*(_MARKS.sub("", path).split("/") for path in paths))
 
     def steps(self) -> Iterator[tuple[Spot, Frame, float, float]]:
         """Every node instance that was decided, with when it started and ended."""

@@ -206,6 +206,8 @@ def _hidden(expr: Expr) -> Expr:
 def _object(get: Getter) -> Getter:
     def arguments(frame: Frame) -> dict[str, Json]:
         value = get(frame)
+        if value is None:
+            return {}
         if type(value) is not dict:
             raise ExpressionError(f"arguments must be an object, not {type(value).__name__}")
         return value
