@@ -2,7 +2,8 @@
 
 from . import chain_result as _chain_result
 from . import composite as _composite
+from . import experience_result as _experience_result
 from .notation import NOTATIONS, Compiled, Notation, notation, notation_of
 
 __all__ = ["NOTATIONS", "Compiled", "Notation", "notation", "notation_of"]
-del _chain_result, _composite
+del _chain_result, _composite, _experience_result

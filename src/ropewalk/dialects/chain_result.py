@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..check import check
-from ..errors import InvalidFlow, NodeFailed, Problem
-from ..ir import Flow
+from ..errors import InvalidFlow, NodeFailed
 from ..values import Json
 from .chain import read
 from .chain_flow import ChainCompiler
-from .notation import Compiled, notation
+from .notation import Compiled, notation, told_together
 
 
 def _fits(document: Mapping[str, Json]) -> bool:
@@ -27,7 +24,7 @@ def compile_chain(config: Mapping[str, Json]) -> Compiled:
     compiler = ChainCompiler(chain)
     flow = compiler.flow() if chain.nodes else None
     if compiler.problems or flow is None:
-        raise InvalidFlow(_together(compiler.problems, flow))
+        raise InvalidFlow(told_together(compiler.problems, flow))
     return Compiled(
         kind="chain",
         id=str(chain.fields["id"]),
@@ -37,26 +34,6 @@ def compile_chain(config: Mapping[str, Json]) -> Compiled:
         warnings=tuple(compiler.warnings),
         render=Rendering(str(chain.fields["id"])),
     )
-
-
-def _together(found: list[Problem], flow: Flow | None) -> list[Problem]:
-    """What is wrong with the document, and with what could be made of it, in the document's order."""
-    told = {problem.path for problem in found} | {"result"}  # which is ours: what it reads is told elsewhere
-    more = [p for p in check(flow).problems if told.isdisjoint(_around(p.path))] if flow is not None else []
-    return sorted(dict.fromkeys([*found, *more]), key=_position)
-
-
-def _around(path: str) -> list[str]:
-    """The path and those of everything it is in: what is said of those explains this."""
-    return [path, *(path[: cut.start()] for cut in re.finditer(r"[.\[]", path))]
-
-
-def _position(problem: Problem) -> int:
-    at = _NODE.match(problem.path)
-    return int(at[1]) if at else -1
-
-
-_NODE = re.compile(r"nodes\[(\d+)\]")
 
 
 class Rendering:

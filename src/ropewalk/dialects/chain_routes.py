@@ -82,7 +82,7 @@ def _gate(node: Node, routes: list[tuple[str, Lit]], fails: set[str], gated: set
         if before in gated:
             terms.append(Fn("!=", (Ref("status", (before,)), DEAD)))
     if routes:
-        terms.append(_tree("||", [Fn("==", (Ref("status", (id,)), outcome)) for id, outcome in routes]))
+        terms.append(any_of([Fn("==", (Ref("status", (id,)), outcome)) for id, outcome in routes]))
     if not terms:
         return node
     return replace(node, gate=all_of(terms), after=node.after | named)
@@ -100,6 +100,10 @@ def _targets(node: ChainNode, key: str, position: dict[str, int], report: Report
 
 def all_of(terms: list[Expr]) -> Expr:
     return _tree("&&", terms)
+
+
+def any_of(terms: list[Expr]) -> Expr:
+    return _tree("||", terms)
 
 
 def _tree(op: str, terms: list[Expr]) -> Expr:

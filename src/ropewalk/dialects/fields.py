@@ -34,7 +34,9 @@ def known_keys(doc: Mapping[str, Json], known: Mapping[str, Any], path: str, rep
     """The document with its keys in the documented spelling; unknown and repeated ones reported."""
     found: dict[str, Json] = {}
     for key, value in doc.items():
-        name = key if key in known else camel(key) if isinstance(key, str) else key
+        name = key if key in known or not isinstance(key, str) else camel(key)
+        if name not in known and isinstance(key, str) and snake(key) in known:
+            name = snake(key)
         if name not in known:
             where = f"{path}.{key}" if path else str(key)
             say(report, where, "unknown key", _meant(str(name), known))

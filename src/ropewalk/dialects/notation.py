@@ -6,9 +6,11 @@ it in this folder's `__init__`. Documents are told apart by `kind:` or else by s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..check import check
 from ..errors import InvalidFlow, Problem
 from ..frozen import dataclass
 from ..ir import Flow
@@ -19,7 +21,7 @@ from ..values import Json, closest
 class Compiled:
     """A document compiled: its normalised form, its graph, what is doubtful in it, and how an
     ending of the engine (`engine.run.Ending`) is written in the words of the notation. `namespace` is
-    that of its id as a tool."""
+    that of its id as a tool, `env` names the environment variables that its tools are given."""
 
     kind: str
     id: str
@@ -29,6 +31,7 @@ class Compiled:
     warnings: tuple[Problem, ...]
     render: Callable[[Any], dict[str, Json]]
     namespace: str | None = None
+    env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +72,23 @@ def notation_of(document: Json) -> Notation:
             return candidate
     message = f"cannot tell what this is; say it with kind: {' | '.join(NOTATIONS)}"
     raise InvalidFlow([Problem(path="", message=message)])
+
+
+def told_together(found: list[Problem], flow: Flow | None) -> list[Problem]:
+    """What is wrong with the document, and with what could be made of it, in the document's order."""
+    told = {problem.path for problem in found} | {"result"}  # which is ours: what it reads is told elsewhere
+    more = [p for p in check(flow).problems if told.isdisjoint(_around(p.path))] if flow is not None else []
+    return sorted(dict.fromkeys([*found, *more]), key=_position)
+
+
+def _around(path: str) -> list[str]:
+    """The path and those of everything it is in: what is said of those explains this."""
+    return [path, *(path[: cut.start()] for cut in re.finditer(r"[.\[]", path))]
+
+
+def _position(problem: Problem) -> int:
+    at = _NODE.match(problem.path)
+    return int(at[1]) if at else -1
+
+
+_NODE = re.compile(r"(?:graph\.)?nodes\[(\d+)\]")

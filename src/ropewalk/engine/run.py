@@ -6,12 +6,13 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ExpressionError, NodeFailed, RunStopped, RunTimeout
 from ..events import Event
+from ..ir import Node
 from ..journal.journal import Entry, Log
 from ..values import Json, own
 from .durable import attempt_of
@@ -42,6 +43,8 @@ class Ending:
     duration: float = 0.0
     ran: Callable[[], set[str]] = set
     """The ids of the nodes that ran, those included that failed, and those of the processes before."""
+    calls: Callable[[], Iterable[tuple[Node, Json]]] = tuple
+    """Every tool call that gave a value, rounds included, with its node."""
 
 
 class Run:
@@ -251,6 +254,7 @@ class Run:
             started=self.wall,
             duration=clock() - self.mono,
             ran=self.ran,
+            calls=self.calls,
         )
 
     def ran(self) -> set[str]:
@@ -277,6 +281,12 @@ class Run:
             else:
                 for i in range(len(track) - 3):
                     yield spots[i], frame, track[i + 2], track[i + 3]
+
+    def calls(self) -> Iterator[tuple[Node, Json]]:
+        """Every tool call that gave a value, with its node."""
+        for spot, frame, _, _ in self.steps():
+            if spot.tool is not None and type(frame[spot.slot]) is not Outcome:
+                yield spot.node, self.redact(frame[spot.slot])
 
     def position(self) -> str | None:
         """The node that the run's own task is at."""

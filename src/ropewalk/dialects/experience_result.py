@@ -1,0 +1,93 @@
+"""Experiences as a notation: the document compiled, and an ending in the words of the experience documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ..errors import InvalidFlow, NodeFailed
+from ..ir import Node
+from ..ops import Call
+from ..values import Json
+from .experience import ExperienceDocument, read
+from .experience_flow import ExperienceCompiler
+from .notation import Compiled, notation, told_together
+
+METRICS: Final = ("tokens_in", "tokens_out", "cost_usd")
+
+
+def _fits(document: Mapping[str, Json]) -> bool:
+    return isinstance(document.get("graph"), Mapping)
+
+
+@notation("experience", fits=_fits)
+def compile_experience(config: Mapping[str, Json]) -> Compiled:
+    """Read and compile an experience; raises InvalidFlow with every problem of the document."""
+    document = read(config)
+    flow = ExperienceCompiler(document).flow() if document.nodes else None
+    if document.problems or flow is None:
+        raise InvalidFlow(told_together(document.problems, flow))
+    return Compiled(
+        kind="experience",
+        id=document.name,
+        name=document.name,
+        document=document.fields,
+        flow=flow,
+        warnings=tuple(document.warnings),
+        render=Rendering(document),
+        env=document.env,
+    )
+
+
+class Rendering:
+    """Writes an ending as the result of an experience."""
+
+    def __init__(self, document: ExperienceDocument) -> None:
+        self.name, self.version = document.name, str(document.fields["version"])
+
+    def __call__(self, ending: Any) -> dict[str, Json]:
+        errors = [_error(failure) for failure in ending.failures]
+        if ending.error is not None and not isinstance(ending.error, NodeFailed):
+            errors.append({"nodeId": None, "message": str(ending.error), "kind": type(ending.error).__name__})
+        metrics, warnings = tally(ending.calls())
+        return {
+            "success": ending.status == "completed",
+            "executionId": ending.run_id,
+            "status": ending.status,
+            "finalState": ending.state,
+            "errors": errors,
+            "warnings": warnings,
+            "metrics": metrics,
+            "duration": round(ending.duration * 1000, 3),
+        }
+
+
+def _error(failure: NodeFailed) -> dict[str, Json]:
+    return {
+        "nodeId": failure.node,
+        "path": failure.path,
+        "tool": failure.tool,
+        "message": failure.message,
+        "kind": failure.kind,
+        "attempts": failure.attempts,
+    }
+
+
+def tally(calls: Iterable[tuple[Node, Json]]) -> tuple[dict[str, Json], list[Json]]:
+    """What the results of all nodes and rounds say beside the state: the sums of their metrics, and
+    a warning for each field that a node wrote without naming it in its `writes`."""
+    metrics: dict[str, Json] = {}
+    warnings: dict[str, None] = {}
+    for node, value in calls:
+        if not isinstance(node.op, Call) or not node.op.tool.startswith("impl:") or type(value) is not dict:
+            continue
+        given = value.get("metrics")
+        if type(given) is dict:
+            for key in METRICS:
+                if type(given.get(key)) in (int, float):
+                    metrics[key] = metrics.get(key, 0) + given[key]
+        delta = value.get("state_delta")
+        for key in delta if type(delta) is dict else ():
+            if key not in node.meta.writes:
+                warnings[f'Node "{node.meta.name}" wrote the state field "{key}", which its writes do not name'] = None
+    return metrics, list(warnings)
