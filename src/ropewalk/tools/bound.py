@@ -117,7 +117,8 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
             check_in(args)
         seconds = limit if timeout is None else timeout
         told = Progress(on_progress).tell if on_progress is not None else None
-        raw = await _within(seconds, route, (fresh(args), key, seconds, told), fail)  # 6
+        sent = args if route.strict else fresh(args)
+        raw = await _within(seconds, route, (sent, key, seconds, told), fail)  # 6
         return settle(raw)  # 7, 8
 
     async def call(
@@ -214,6 +215,8 @@ def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[
             value, original = normalise(raw)
         except Exception as error:
             raise fail.executing(error) from error
+        if route.strict:
+            return value, original
         try:
             value = check_json(value, "result")
         except InvalidValue as error:

@@ -84,6 +84,11 @@ class Runner:
         """Changes whenever the index does: bound tools may be kept as long as it stays the same."""
         return getattr(self.index, "version", 0)
 
+    @property
+    def timeout(self) -> float:
+        """Seconds for every call whose tool sets none."""
+        return self._rules.timeout
+
     async def run(
         self, tool_id: str, args: Args | None = None, *, key: str | None = None, timeout: float | None = None
     ) -> RunResult:

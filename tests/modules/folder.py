@@ -1,0 +1,38 @@
+"""A directory of tool modules for a test, and a call of one of them as a run makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.errors import ToolError
+from ropewalk.tools.directory import DirectoryCaller
+from ropewalk.tools.runner import Runner
+from ropewalk.tools.toolbox import Toolbox
+
+
+def written(root: Path, files: dict[str, str]) -> Path:
+    """Files by their path inside `root`."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def caller(root: Path, files: dict[str, str] | None = None, **options: Any) -> DirectoryCaller:
+    """The caller of a directory that holds these files."""
+    return DirectoryCaller(options.pop("base", None) or Runner(Toolbox()), written(root, files or {}), **options)
+
+
+async def call(tools: DirectoryCaller, tool_id: str, args: dict[str, Any] | None = None, key: str = "r/n") -> Any:
+    """One call, in the run `r` unless the key says another."""
+    return await tools.bind(tool_id).call({} if args is None else args, key)
+
+
+async def refused(tools: DirectoryCaller, tool_id: str, args: dict[str, Any] | None = None, key: str = "r/n") -> str:
+    """The reason why a call fails."""
+    with pytest.raises(ToolError) as caught:
+        await call(tools, tool_id, args, key)
+    return caught.value.reason
