@@ -107,18 +107,9 @@ async def test_a_module_that_is_no_tool_is_told_so_with_its_file(
         ("(lambda x: x.append(x) or {'state_delta': {'a': x}})([])", "nested too deep, or within itself"),
     ],
 )
-@pytest.mark.parametrize("direct", [False, True])
-async def test_a_result_that_is_none_is_refused_with_the_file(
-    tmp_path: Path, gives: str, said: str, direct: bool
-) -> None:
+async def test_a_result_that_is_none_is_refused_with_the_file(tmp_path: Path, gives: str, said: str) -> None:
     tools = caller(tmp_path, {"tools/x.py": f"def run(args):\n    return {gives}\n"})
-    bound = tools.bind("impl:./tools/x.py")
-    if not direct:
-        assert said in await refused(tools, "impl:./tools/x.py")
-        return
-    with pytest.raises(ToolError) as caught:
-        bound.direct.settle(await bound.direct.start({}))
-    assert said in caught.value.reason
+    assert said in await refused(tools, "impl:./tools/x.py")
 
 
 async def test_edge_output_and_metrics_come_with_the_result(tmp_path: Path) -> None:

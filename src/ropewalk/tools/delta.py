@@ -26,21 +26,13 @@ class ModuleFailed(Exception):
         super().__init__(text)
 
 
-def taken(result: Any) -> Any:
-    """A result in containers of our own when it is one and plain JSON, else NOT_JSON: the quick way."""
-    if type(result) is not dict or type(result.get("state_delta")) is not dict or "metrics" in result:
-        return NOT_JSON
-    return own(result)
-
-
 def checked(result: Any, file: str) -> dict[str, Json]:
     """A result in containers of our own; ModuleFailed or InvalidValue says what is wrong with it."""
-    found = taken(result)
-    if found is not NOT_JSON:
-        return found  # type: ignore[no-any-return]  # an object: `taken` has looked
     place = f"{file}: result"
     try:
-        found = check_json(plain(result), place)
+        found = own(result)
+        if found is NOT_JSON:
+            found = check_json(plain(result), place)
     except RecursionError:
         raise InvalidValue(place, "nested too deep, or within itself") from None
     if type(found) is not dict:

@@ -7,22 +7,19 @@ into `kinds`, under what stands before their first colon. Paths are looked at ag
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..errors import ExecutionFailed, ToolError
-from ..values import Json
-from .bound import DEFAULT_TIMEOUT, Bound, Direct, Rules, bind_route
-from .delta import checked, taken
-from .failures import Failures
+from ..errors import ExecutionFailed
+from ..values import Json, fresh
+from .bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
+from .delta import checked
 from .imports import Mark, mark_of, renewed
 from .inside import Impl, WrongPath, find_impl
 from .module import PythonModule
 from .route import Args, OnProgress, Route
 from .snapshot import Snapshot
-from .tool import fresh
 
 Bind: TypeAlias = Callable[[str], Any]
 
@@ -87,26 +84,12 @@ class DirectoryCaller:
 
     def _python(self, tool_id: str, impl: Impl) -> Bound:
         module = PythonModule(self.root, impl)
-        fail = Failures(tool_id, None)
-
-        def start(args: Args) -> Any:
-            return module.call(self._given(args))
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await module.call(self._given(args))
 
-        def settle(raw: Any) -> Json:
-            try:
-                return checked(raw, impl.shown)
-            except Exception as error:
-                raise fail.executing(error) from error
-
-        def failed(error: Exception) -> Any:
-            return error if isinstance(error, ToolError) else fail.executing(error)  # what `settle` said already
-
         route = Route(send=send, normalise=lambda raw: (checked(raw, impl.shown), None), strict=True)
-        bound = bind_route(tool_id, None, None, route, self._rules)
-        return dataclasses.replace(bound, direct=Direct(start=start, take=taken, settle=settle, failed=failed))
+        return bind_route(tool_id, None, None, route, self._rules)
 
     def _given(self, args: Args) -> Args:
         """The arguments as a Python function gets them: its own to change."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .tool import fresh
+from ..values import fresh
 
 _ABSENT: Any = object()
 
