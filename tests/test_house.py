@@ -42,7 +42,7 @@ LAYERS: list[set[str]] = [
 HEAVY = {"anthropic", "cyclopts", "dbos", "fastapi", "httpx2", "mcp", "opentelemetry", "psycopg", "pydantic"}
 HEAVY |= {"rich", "starlette", "structlog", "uvicorn"}
 # These may name each other's types.
-PARTS_OF_THE_APP = {"fitting", "plan", "project", "runs", "chains", "compositions", "experiences", "app"}
+PARTS_OF_THE_APP = {"fitting", "plan", "project", "runs", "stored", "chains", "compositions", "experiences", "app"}
 MAY_IMPORT_HEAVY = ("doors/cli/",)
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common"}
 MOST_LINES, MOST_FUNCTION_LINES = 400, 60

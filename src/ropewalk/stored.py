@@ -1,0 +1,199 @@
+"""Stored definitions: created, listed, copied, written out and executed. What every kind has in common.
+
+A kind that is stored subclasses `StoredDefinitions` with its records and the name its results give the
+definition's id, and names the functions as its documents do. Every method but `execute` is synchronous and short.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import orjson
+
+from .dialects.fields import camel, kind
+from .dialects.records import Record, copied
+from .errors import InvalidFlow, JournalConflict, NotFound, Problem
+from .journal.journal import Definition
+from .runs import iso
+from .values import Json, closest, is_json
+
+if TYPE_CHECKING:
+    from .app import App
+
+Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
+OWN = ("id", "metadata", "created")
+CONTEXT = {"variables": "variables", "input": "input", "executionId": "executionId", "execution_id": "executionId"}
+
+Made = TypeVar("Made", bound=Record)
+Line = TypeVar("Line", bound=Record)
+Result = TypeVar("Result", bound=Record)
+
+
+class StoredDefinitions(Generic[Made, Line, Result]):
+    """The definitions of one kind in an app's store."""
+
+    kind: ClassVar[str]
+    key: ClassVar[str]
+    """What a result calls the id of the definition: `chainId`."""
+    made: type[Made]
+    line: type[Line]
+    result: type[Result]
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    @property
+    def store(self) -> Any:
+        return self.app.store
+
+    def create(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> Made:
+        """Check and store a definition; raises InvalidFlow with every problem. The same id replaces."""
+        if config is not None and not isinstance(config, Mapping):
+            raise InvalidFlow([Problem(path="", message=f"a {self.kind} is an object, not {kind(config)}")])
+        loaded = self.app.loaded({**(config or {}), **more, "kind": self.kind})
+        self.app.ensure(loaded)
+        document = loaded.document
+        definition = Definition(
+            kind=self.kind,
+            id=str(document["id"]),
+            name=loaded.name,
+            document=document,
+            fingerprint=loaded.fingerprint,
+            created=time.time(),
+        )
+        self.store.put_definition(definition)
+        return self._made(self.store.get_definition(self.kind, definition.id) or definition)
+
+    def get(self, id: str) -> Made | None:
+        """A stored definition, None when there is none with this id."""
+        found = self.store.get_definition(self.kind, id) if can_be(id) else None
+        return None if found is None else self._made(found)
+
+    def list(self) -> list[Line]:
+        """Every stored definition in a line each."""
+        return [self._line(definition) for definition in self.store.list_definitions(self.kind)]
+
+    def delete(self, id: str) -> bool:
+        """Forget a definition; its executions stay. False when there is none."""
+        return can_be(id) and bool(self.store.delete_definition(self.kind, id))
+
+    def clone(self, id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> Made:
+        """A deep copy under a new id, some properties replaced."""
+        source = self.stored(id)
+        config = {key: value for key, value in source.document.items() if key not in OWN}
+        for key, value in {**(overrides or {}), **more}.items():
+            # Either spelling replaces what is there, which is always in the documented one.
+            config[camel(key) if camel(key) in config else key] = value
+        return self.create(config)
+
+    def export(self, id: str) -> str:
+        """A definition as JSON text that `take` reads back."""
+        source = self.stored(id)
+        document = {"kind": self.kind, **source.document, "metadata": _metadata(source)}
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+
+    def take(self, json: str | bytes | Mapping[str, Any]) -> Made:
+        """Store an exported definition under a new id."""
+        document: Any = json
+        if isinstance(json, (str, bytes)):
+            try:
+                document = orjson.loads(json)
+            except orjson.JSONDecodeError as exc:
+                message = f"not JSON: {exc.msg} (line {exc.lineno}, column {exc.colno})"
+                raise InvalidFlow([Problem(path="", message=message)]) from exc
+        if not isinstance(document, Mapping):
+            raise InvalidFlow([Problem(path="", message=f"an exported {self.kind} is a JSON object")])
+        return self.create({key: value for key, value in document.items() if key not in OWN})
+
+    async def execute(
+        self,
+        id: str,
+        context: Mapping[str, Any] | None = None,
+        tool_executor: Executor | None = None,
+        *,
+        on_event: Callable[[Any], None] | None = None,
+    ) -> Result:
+        """Run a stored definition. `context` holds variables, input and executionId; an unknown id
+        raises NotFound. What went wrong in a tool is in the result, not raised."""
+        definition = self.stored(id)
+        given = read_context(context)
+        result = await self.app.execute(
+            self.app.definitions.stored(definition),
+            definition_id=id,
+            run_id=given.get("executionId"),
+            input=given.get("input"),
+            variables=given.get("variables"),
+            executor=tool_executor,
+            on_event=on_event,
+        )
+        if not result:
+            result = self.without_result(self.store.get_run(str(given.get("executionId"))))
+        if result.get(self.key) != id:
+            message = f"an execution of the {self.kind} {result.get(self.key)!r} has this id"
+            raise JournalConflict(str(given.get("executionId")), "", message)
+        return self.result(result)
+
+    def without_result(self, row: Any) -> dict[str, Json]:
+        """What is to be said of a run that was stopped while nobody ran it."""
+        raise NotImplementedError
+
+    def stored(self, id: str) -> Definition:
+        """The definition with this id; NotFound, with what was probably meant, when there is none."""
+        found: Definition | None = self.store.get_definition(self.kind, id) if can_be(id) else None
+        if found is None:
+            ids = [definition.id for definition in self.store.list_definitions(self.kind)]
+            raise NotFound(self.kind, id, suggestion=closest(str(id), ids))
+        return found
+
+    def _made(self, definition: Definition) -> Made:
+        return self.made({**definition.document, "metadata": _metadata(definition)})
+
+    def _line(self, definition: Definition) -> Line:
+        document = definition.document
+        return self.line(
+            {
+                "id": definition.id,
+                "name": document.get("name", ""),
+                "description": document.get("description", ""),
+                **({"mode": document["mode"]} if "mode" in document else {}),
+                "nodeCount": len(document.get("nodes", [])),
+                "runCount": definition.run_count,
+                "created": iso(definition.created),
+            }
+        )
+
+
+def _metadata(definition: Definition) -> dict[str, Json]:
+    return {"created": iso(definition.created), "runCount": definition.run_count}
+
+
+def can_be(id: Any) -> bool:
+    """Whether anything can have this id: a store is not asked about what it cannot hold."""
+    return isinstance(id, str) and is_json(id)
+
+
+def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What an execution is given: variables, input, executionId; InvalidFlow with every problem."""
+    given: dict[str, Any] = {}
+    problems = []
+    if context is not None and not isinstance(context, Mapping):
+        message = f"is an object with variables, input and executionId, not {kind(context)}"
+        raise InvalidFlow([Problem(path="context", message=message)])
+    for key, value in (context or {}).items():
+        name = CONTEXT.get(key)
+        if name is None:
+            problems.append(Problem(path=f"context.{key}", message="unknown key", suggestion=closest(key, CONTEXT)))
+        else:
+            given[name] = copied(value)  # what the caller does to it later is no part of the run
+    variables = given.get("variables")
+    if variables is not None and not isinstance(variables, Mapping):
+        problems.append(Problem(path="context.variables", message="must be an object"))
+    run_id = given.get("executionId")
+    if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_json(run_id)):
+        message = "must be a non-empty string without NUL characters and lone surrogates"
+        problems.append(Problem(path="context.executionId", message=message))
+    if problems:
+        raise InvalidFlow(problems)
+    return given
