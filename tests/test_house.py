@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [
     {"ops", "state"},  # L3
     {"check", "codec", "draw"},
     {"dialects", "tools", "journal"},  # L4
+    {"builder"},
     {"engine", "select"},  # L5
     {"workers", "claude", "n8n"},  # L6
     {"fitting", "plan", "project", "runs"},  # L7

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from . import toolchain as toolchain
     from .app import App as App
     from .app import Outcome as Outcome
+    from .builder.flow import flow as flow
     from .dialects.chain import ChainMode as ChainMode
     from .dialects.chain import ErrorStrategy as ErrorStrategy
     from .dialects.chain import NodeType as NodeType
@@ -59,6 +60,7 @@ _HOME = {
     "ToolError": "errors",
     "ToolExecutionResult": "tools.result",
     "Toolbox": "tools.toolbox",
+    "flow": "builder.flow",
     "parse_tool_id": "tools.tool",
     "tool": "tools.tool",
     "transform": "expr.reshape",

@@ -19,12 +19,13 @@ from .journal import Store, open_store
 from .tools.executor import ExecutorCaller
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
-from .values import Json, check_json, closest
+from .values import Json, check_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from .chains import Chains
+    from .definitions import Source
     from .plan import Plan
     from .runs import Runs
 
@@ -128,11 +129,9 @@ class App:
 
     # --- definitions --------------------------------------------------------------------------
 
-    def load(self, source: Path | str | Mapping[str, Any]) -> Loaded:
-        """Read and compile a definition: a file, a directory, text, or the document itself.
-
-        Raises InvalidFlow with every problem, each with its place in the file.
-        """
+    def load(self, source: Source) -> Loaded:
+        """Read and compile a definition: a file, a directory, text, the document itself, or a flow
+        written in Python. Raises InvalidFlow with every problem, each with its place."""
         return self.definitions.load(source)
 
     def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
@@ -147,13 +146,13 @@ class App:
         """Raise InvalidFlow when the definition is wrong."""
         self.definitions.ensure(loaded, unknown_tools=unknown_tools)
 
-    async def validate(self, source: Path | str | Mapping[str, Any]) -> Checked:
+    async def validate(self, source: Source) -> Checked:
         """Check a definition against the tools there are; calls no tool."""
         loaded = self.load(source)
         await self.connect_for(loaded.flow)
         return self.check(loaded)
 
-    async def plan(self, source: Path | str | Mapping[str, Any]) -> Plan:
+    async def plan(self, source: Source) -> Plan:
         """What would run, in which order, with which tools; calls nothing."""
         from .plan import plan
 
@@ -164,15 +163,19 @@ class App:
             raise InvalidFlow(found.problems)
         return plan(loaded.flow, self.definitions.cards, found.warnings, kind=loaded.kind)
 
-    def draw(self, source: Path | str | Mapping[str, Any], format: str = "mermaid") -> str:
+    def draw(self, source: Source, format: str = "mermaid") -> str:
         """The graph as `mermaid`, `svg` or `text`."""
-        from . import draw
+        from .draw import draw
 
-        drawings = {"mermaid": draw.mermaid, "svg": draw.svg, "text": draw.text}
-        if format not in drawings:
-            raise NotFound("drawing format", format, suggestion=closest(format, drawings))
-        drawn: str = drawings[format](self.load(source).flow)
-        return drawn
+        return draw(self.load(source).flow, format)
+
+    def convert(self, source: Source, kind: str) -> dict[str, Json]:
+        """The definition in another notation, where it does the same; InvalidFlow lists everything
+        that the other one cannot hold."""
+        from .dialects import write
+
+        loaded = self.load(source)
+        return {"kind": kind, **loaded.document} if loaded.kind == kind else write(loaded.flow, kind)
 
     # --- tools --------------------------------------------------------------------------------
 
@@ -197,7 +200,7 @@ class App:
 
     async def run(
         self,
-        source: Path | str | Mapping[str, Any],
+        source: Source,
         input: Json = None,
         *,
         run_id: str | None = None,

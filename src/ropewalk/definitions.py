@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .check import Checked, check
 from .config.limits import Limits
@@ -17,6 +18,10 @@ from .values import Json, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .builder import Built, FlowBuilder
+
+    Source: TypeAlias = Path | str | Mapping[str, Any] | Built | FlowBuilder
 
 KEPT = 256  # compiled definitions
 
@@ -42,13 +47,16 @@ class Definitions:
         self.cards, self.limits = cards, limits
         self._loaded: dict[tuple[str, str], Loaded] = {}
 
-    def load(self, source: Path | str | Mapping[str, Any]) -> Loaded:
-        """Read and compile a definition: a file, a directory, text, or the document itself.
+    def load(self, source: Source) -> Loaded:
+        """Read and compile a definition: a file, a directory, text, the document itself, or a flow
+        written in Python.
 
         Raises InvalidFlow with every problem, each with its place in the file.
         """
         if isinstance(source, Mapping):
             return self.loaded(source)
+        if not isinstance(source, (str, PathLike)):
+            return self.built(source)
         from .source import Limits as DocumentLimits
         from .source import attach, load
 
@@ -68,17 +76,34 @@ class Definitions:
         known = self._loaded.get((fingerprint, compiled.id))
         if known is not None and file is None:
             return known
-        loaded = Loaded(
+        loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file)
+        return self._keep(loaded)
+
+    def built(self, source: Built | FlowBuilder) -> Loaded:
+        """A flow written in Python. Tools of its own that the toolbox does not know are registered."""
+        if not hasattr(source, "done"):
+            what = f"a definition is a file, its text, a document or a flow, not {type(source).__name__}"
+            raise InvalidFlow([Problem(path="", message=what)])
+        flow = source.done()
+        toolbox = self.cards.toolbox
+        for tool in flow.tools:
+            if toolbox.get(tool.id) != tool:
+                toolbox.register(tool)
+        compiled = flow.compiled
+        known = self._loaded.get((flow.fingerprint, compiled.id))
+        return known if known is not None else self._keep(self._compiled(compiled, flow.fingerprint))
+
+    def _compiled(self, compiled: Compiled, fingerprint: str, flow: Flow | None = None, file: Any = None) -> Loaded:
+        return Loaded(
             kind=compiled.kind,
             name=compiled.name or compiled.id,
             document=compiled.document,
-            flow=compiled.flow if known is None else known.flow,
+            flow=compiled.flow if flow is None else flow,
             fingerprint=fingerprint,
             warnings=compiled.warnings,
             compiled=compiled,
             file=file,
         )
-        return self._keep(loaded)
 
     def _keep(self, loaded: Loaded) -> Loaded:
         if len(self._loaded) >= KEPT:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 
 from ..errors import InvalidFlow, Problem
+from ..expr.ast import Expr
 from ..ir import Flow
 from ..values import Json, canonical
 from .read import Reader
@@ -33,6 +34,16 @@ def flow_from_json(doc: Json) -> Flow:
     Only the shape is judged here: whether the flow makes sense is for `check`.
     """
     return Reader().flow(doc)
+
+
+def expr_to_json(expr: Expr) -> dict[str, Json]:
+    """One expression as JSON, as it stands in the document of a flow."""
+    return Writer(named=False).expr(expr, 0)
+
+
+def expr_from_json(doc: Json) -> Expr:
+    """The expression that `expr_to_json` wrote; InvalidFlow when it is none."""
+    return Reader().expr(doc, "")
 
 
 def fingerprint(flow: Flow) -> str:
@@ -57,4 +68,4 @@ def _document(flow: Flow, writer: Writer) -> dict[str, Json]:
     return doc
 
 
-__all__ = ["fingerprint", "flow_from_json", "flow_to_json"]
+__all__ = ["expr_from_json", "expr_to_json", "fingerprint", "flow_from_json", "flow_to_json"]

@@ -3,7 +3,8 @@
 from . import chain_result as _chain_result
 from . import composite as _composite
 from . import experience_result as _experience_result
-from .notation import NOTATIONS, Compiled, Notation, notation, notation_of
+from . import flow as _flow
+from .notation import NOTATIONS, Compiled, Notation, notation, notation_of, write
 
-__all__ = ["NOTATIONS", "Compiled", "Notation", "notation", "notation_of"]
-del _chain_result, _composite, _experience_result
+__all__ = ["NOTATIONS", "Compiled", "Notation", "notation", "notation_of", "write"]
+del _chain_result, _composite, _experience_result, _flow

@@ -243,6 +243,8 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
 def _fits(node: ChainNode, report: Report) -> None:
     """Fields that the node's type needs, or has no use for."""
     needed = NEEDED.get(node.type)
+    if needed == "transform" and "input" in node.fields:
+        needed = None  # without one the node gives its input
     if needed is not None and needed not in node.fields and needed not in node.bodies:
         say(report, join(node.path, needed), f"required for a {node.type} node")
     for key in (*node.fields, *node.bodies):

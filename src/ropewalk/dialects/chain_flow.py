@@ -222,12 +222,11 @@ class ChainCompiler:
         return Graph(nodes=nodes, result=result, limit=limit)
 
     def _transform(self, node: ChainNode, within: Within) -> Expr:
-        spec, path = node.get("transform"), join(node.path, "transform")
-        if spec is None:
-            return NULL  # which has been reported
+        spec, path, source = node.get("transform"), join(node.path, "transform"), node.get("input")
+        if spec is None:  # which has been reported where there is no input either
+            return self.value(source, join(node.path, "input"), within)
         from ..expr import transform_expr
 
-        source = node.get("input")
         data: Expr = Ref("prev")
         if source is not None:
             data = lift(source, ROOTS, path=join(node.path, "input"), problems=self.problems)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InvalidFlow, NodeFailed
+from ..errors import InvalidFlow
+from ..ir import Flow
 from ..values import Json
 from .chain import read
 from .chain_flow import ChainCompiler
-from .notation import Compiled, notation, told_together
+from .notation import Compiled, failures, notation, told_together
 
 
 def _fits(document: Mapping[str, Json]) -> bool:
@@ -17,7 +18,13 @@ def _fits(document: Mapping[str, Json]) -> bool:
     return isinstance(nodes, list) and "graph" not in document
 
 
-@notation("chain", fits=_fits)
+def _write(flow: Flow) -> dict[str, Json]:
+    from .chain_write import write_chain  # most who read chains write none
+
+    return write_chain(flow)
+
+
+@notation("chain", fits=_fits, write=_write)
 def compile_chain(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a chain; raises InvalidFlow with every problem of the document."""
     chain = read(config)
@@ -43,13 +50,6 @@ class Rendering:
         self.chain_id = chain_id
 
     def __call__(self, ending: Any) -> dict[str, Json]:
-        errors = [
-            {"nodeId": e.node, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
-            for e in ending.failures
-        ]
-        if ending.error is not None and not isinstance(ending.error, NodeFailed):
-            kind = type(ending.error).__name__
-            errors += [{"nodeId": None, "tool": None, "message": str(ending.error), "kind": kind, "attempts": 1}]
         return {
             "success": ending.status == "completed",
             "executionId": ending.run_id,
@@ -57,6 +57,6 @@ class Rendering:
             "status": ending.status,
             "results": ending.outputs,
             "variables": ending.state,
-            "errors": errors,
+            "errors": failures(ending),
             "duration": round(ending.duration * 1000, 3),
         }

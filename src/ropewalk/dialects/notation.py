@@ -1,7 +1,8 @@
 """What a notation is: a kind, a test of shape, and a pure function from document to Flow.
 
 To add one, write a file here with a function decorated by `@notation("kind", fits=...)` and import
-it in this folder's `__init__`. Documents are told apart by `kind:` or else by shape.
+it in this folder's `__init__`. Documents are told apart by `kind:` or else by shape. One that can hold
+a flow made elsewhere also has a writer, beside its reader and imported when it is used.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..check import check
-from ..errors import InvalidFlow, Problem
+from ..errors import InvalidFlow, NodeFailed, NotFound, Problem
 from ..frozen import dataclass
 from ..ir import Flow
 from ..values import Json, closest
@@ -36,21 +37,28 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Notation:
+    """`fits` tells its documents by their shape, `compile` reads one, `write` (None: it has no writer)
+    makes one of a flow, or raises InvalidFlow with everything in the flow that it cannot hold."""
+
     kind: str
     fits: Callable[[Mapping[str, Json]], bool]
     compile: Callable[[Mapping[str, Json]], Compiled]
+    write: Callable[[Flow], dict[str, Json]] | None = None
 
 
 NOTATIONS: dict[str, Notation] = {}
 
 
 def notation(
-    kind: str, *, fits: Callable[[Mapping[str, Json]], bool]
+    kind: str,
+    *,
+    fits: Callable[[Mapping[str, Json]], bool],
+    write: Callable[[Flow], dict[str, Json]] | None = None,
 ) -> Callable[[Callable[[Mapping[str, Json]], Compiled]], Callable[[Mapping[str, Json]], Compiled]]:
     """Register a compiler of documents of `kind`; it raises InvalidFlow with every problem."""
 
     def register(compile: Callable[[Mapping[str, Json]], Compiled]) -> Callable[[Mapping[str, Json]], Compiled]:
-        NOTATIONS[kind] = Notation(kind, fits, compile)
+        NOTATIONS[kind] = Notation(kind, fits, compile, write)
         return compile
 
     return register
@@ -72,6 +80,28 @@ def notation_of(document: Json) -> Notation:
             return candidate
     message = f"cannot tell what this is; say it with kind: {' | '.join(NOTATIONS)}"
     raise InvalidFlow([Problem(path="", message=message)])
+
+
+def write(flow: Flow, kind: str) -> dict[str, Json]:
+    """The document of a notation that does what the flow does; compiling it gives the same results,
+    state and journal. InvalidFlow lists everything that the notation cannot hold."""
+    found = NOTATIONS.get(kind)
+    writers = [name for name, known in NOTATIONS.items() if known.write is not None]
+    if found is None or found.write is None:
+        raise NotFound("notation that flows are written in", kind, suggestion=closest(kind, writers))
+    return found.write(flow)
+
+
+def failures(ending: Any) -> list[dict[str, Json]]:
+    """What failed in a run, as results list it."""
+    errors: list[dict[str, Json]] = [
+        {"nodeId": e.node, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
+        for e in ending.failures
+    ]
+    if ending.error is not None and not isinstance(ending.error, NodeFailed):
+        kind = type(ending.error).__name__
+        errors.append({"nodeId": None, "tool": None, "message": str(ending.error), "kind": kind, "attempts": 1})
+    return errors
 
 
 def told_together(found: list[Problem], flow: Flow | None) -> list[Problem]:

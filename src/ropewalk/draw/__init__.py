@@ -7,8 +7,22 @@ scripts and control characters in names, which are escaped; drawing what is nest
 
 from __future__ import annotations
 
+from ..errors import NotFound
+from ..ir import Flow
+from ..values import closest
 from .diagram import mermaid
 from .picture import svg
 from .tree import text
 
-__all__ = ["mermaid", "svg", "text"]
+FORMATS = {"mermaid": mermaid, "svg": svg, "text": text}
+
+
+def draw(flow: Flow, format: str) -> str:
+    """The drawing in one of FORMATS."""
+    if format not in FORMATS:
+        raise NotFound("drawing format", format, suggestion=closest(format, FORMATS))
+    drawn: str = FORMATS[format](flow)
+    return drawn
+
+
+__all__ = ["FORMATS", "draw", "mermaid", "svg", "text"]

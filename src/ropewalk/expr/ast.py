@@ -86,6 +86,24 @@ class Each:
 Expr: TypeAlias = Lit | Ref | Var | Obj | Arr | Fn | Each
 NULL = Lit(None)
 
+_CHAINED = frozenset(("&&", "||", "+", "*"))  # associative: one node for a whole chain
+
+
+def binary(name: str, left: Expr, right: Expr, column: int = 1) -> Expr:
+    """`left name right`, where `name` is an operator of two sides."""
+    if name in _CHAINED and isinstance(left, Fn) and left.name == name:
+        return Fn(name, (*left.args, right), left.column)
+    return Fn(name, (left, right), column)
+
+
+def select(holder: Expr, key: str | int, column: int = 1) -> Expr:
+    """The member `key` of what `holder` gives."""
+    if isinstance(holder, Ref):
+        return Ref(holder.root, (*holder.path, key), holder.elide, holder.column)
+    if isinstance(holder, Var):
+        return Var(holder.name, (*holder.path, key))
+    return Fn("[]", (holder, Lit(key)), column)
+
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside this one."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..errors import ExpressionError
 from ..values import closest
-from .ast import Arr, Expr, Fn, Lit, Obj, Ref, Var, children
+from .ast import Arr, Expr, Fn, Lit, Obj, Ref, Var, binary, children, select
 from .calls import FUNCTIONS
 from .faults import MAX_TEXT, fault
 from .functions import check_constants
@@ -28,7 +28,6 @@ _PLAIN: Final = re.compile(r"\$([^\W\d]\w*)((?:\.[^\W\d]\w*)*)")
 _WORDS: Final = {"and": "&&", "or": "||", "not": "!"}
 _CONSTANTS: Final = {"true": True, "false": False, "null": None}
 _RESERVED: Final = frozenset((*_WORDS, *_CONSTANTS, "in"))
-_CHAINED: Final = frozenset(("&&", "||", "+", "*"))  # associative: one node for a whole chain
 _MESSAGE_END: Final = "the expression ends too early"
 
 
@@ -112,11 +111,7 @@ class _Parser:
                 self.expect(":", "between the two values of `? :`")
                 left = Fn("?:", (left, chosen, self.expression(POWERS["?:"])), column)
                 continue
-            right = self.expression(own + 1)
-            if name in _CHAINED and isinstance(left, Fn) and left.name == name:
-                left = Fn(name, (*left.args, right), left.column)
-            else:
-                left = Fn(name, (left, right), column)
+            left = binary(name, left, self.expression(own + 1), column)
         self.depth -= 1
         return left
 
@@ -244,19 +239,19 @@ class _Parser:
             token = self.token
             if token.kind == "number" and re.fullmatch(r"\.\d{1,15}", token.text):
                 self.step()
-                left = _select(left, int(token.text[1:]), token.at + 1)
+                left = select(left, int(token.text[1:]), token.at + 1)
             elif token.text == "." and token.kind == "op":
                 self.step()
                 key = self.step()
                 if key.kind == "quoted":
-                    left = _select(left, key.text[1:-1], token.at + 1)
+                    left = select(left, key.text[1:-1], token.at + 1)
                     continue
                 if key.kind != "name":
                     raise fault(self.text, key.at, "a name belongs after '.'")
                 if self.token.text == "(" and self.token.kind == "op":
                     left = self._call(key, left)
                 else:
-                    left = _select(left, key.text, token.at + 1)
+                    left = select(left, key.text, token.at + 1)
             elif token.text == "[" and token.kind == "op":
                 self.step()
                 index = self.expression()
@@ -275,7 +270,7 @@ class _Parser:
             raise fault(self.text, token.at + 1, "an index is a position or a key")
         if type(key) is int and key < 0:
             raise fault(self.text, token.at + 1, "a position in a list is 0 or more")
-        return _select(left, key, token.at + 1)
+        return select(left, key, token.at + 1)
 
     def _call(self, token: Token, target: Expr | None) -> Expr:
         name = token.text
@@ -384,11 +379,3 @@ def query_tree(text: str, at: int, end: int, path: tuple[str | int, ...], column
     except ExpressionError as error:
         raise fault(text, end, error.message) from error
     return Fn("query", (ref, Lit(query)), column), stop
-
-
-def _select(left: Expr, key: str | int, column: int) -> Expr:
-    if isinstance(left, Ref):
-        return Ref(left.root, (*left.path, key), left.elide, left.column)
-    if isinstance(left, Var):
-        return Var(left.name, (*left.path, key))
-    return Fn("[]", (left, Lit(key)), column)

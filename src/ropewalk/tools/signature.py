@@ -76,6 +76,23 @@ def describe(function: Callable[..., Any]) -> Described:
     )
 
 
+def schema_of(hint: Any, place: str) -> dict[str, Json]:
+    """The JSON Schema of a type hint; InvalidTool naming `place` where there is none."""
+    reader = HintReader()
+    return _with_definitions(reader.shape(hint, place).schema, reader)
+
+
+def schema_of_fields(hints: dict[str, Any], place: str) -> dict[str, Json]:
+    """The schema of an object with these members and no others; one that may be None may be left out."""
+    reader = HintReader()
+    properties = {name: reader.shape(hint, f"{place} {name!r}").schema for name, hint in hints.items()}
+    required = [name for name, hint in hints.items() if type(None) not in typing.get_args(hint)]
+    schema: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = required
+    return _with_definitions(schema, reader)
+
+
 def _documented(text: str | None) -> tuple[str, dict[str, str]]:
     if not text:
         return "", {}

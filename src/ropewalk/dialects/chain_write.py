@@ -1,0 +1,360 @@
+"""Flows as chains: what a chain can hold, in the short forms that people write.
+
+Reading the document again gives a flow with the same results, state and journal, but for what chains
+have no word for: a value that is computed at the end of a body or as the flow's result stands in a
+node of its own (`result`, `X_value`). Refused are flows that a chain cannot hold, with every reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from ..errors import ExpressionError, InvalidFlow, Problem
+from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref, rebind, refs, select
+from ..expr.unlift import text_of, unlift
+from ..frozen import dataclass
+from ..ir import Flow, Graph, Node, parts
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
+from ..values import Json
+from .chain import DEFAULTS
+from .chain_write_policy import milliseconds, strategy
+
+TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
+Fields = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a node stands in: its path, whether in a dag or beside others, and what `$iteration` is."""
+
+    path: str = ""
+    dag: bool = False
+    apart: frozenset[str] = frozenset()
+    round: str = ""
+
+
+TOP: Final = Around()
+
+
+def write_chain(flow: Flow) -> dict[str, Json]:
+    """The chain that does what the flow does; InvalidFlow with everything that chains cannot hold."""
+    writer = ChainWriter(flow)
+    document = writer.document()
+    if writer.problems:
+        raise InvalidFlow(writer.problems)
+    return document
+
+
+class ChainWriter:
+    """Writes one flow; `problems` grow as it goes."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.problems: list[Problem] = []
+        self.ids = set(_ids(flow.body))
+
+    def refuse(self, path: str, message: str) -> None:
+        self.problems.append(Problem(path=path, message=message))
+
+    def document(self) -> dict[str, Json]:
+        flow, body = self.flow, self.flow.body
+        fields: Fields = {"kind": "chain", "name": flow.name}
+        rounds = _rounds(body)
+        if rounds is not None:
+            fields |= {"mode": "loop", "maxIterations": rounds.limit}
+            around = Around(round="loop")
+            if rounds.until is not None:
+                fields["until"] = self.condition(rounds.until, "until", around)
+            body = rounds.body
+            nodes = [self.node(node, around) for node in body.nodes]
+        else:
+            mode, around, listed = self._mode(body)
+            fields |= {"mode": mode} if mode != "sequential" else {}
+            fields |= self._width(body) if not body.ordered else {}
+            nodes = [self.node(node, around) for node in listed]
+        if fields.get("maxIterations") == DEFAULTS["maxIterations"]:
+            del fields["maxIterations"]
+        if flow.timeout != DEFAULTS["timeout"] / 1000:
+            fields["timeout"] = milliseconds(flow.timeout) if flow.timeout else 0
+        if flow.input_schema is not None:
+            fields["inputSchema"] = flow.input_schema
+        if flow.output_schema is not None:
+            self.refuse("output_schema", "chains do not check what they give; leave the type of the result out")
+        variables = self._variables()
+        if variables:
+            fields["variables"] = variables
+        return {**fields, "nodes": nodes}
+
+    def _mode(self, body: Graph) -> tuple[str, Around, list[Node]]:
+        listed = list(body.nodes)
+        own = Obj(tuple((node.id, Ref("out", (node.id,))) for node in body.nodes))
+        if body.result not in (own, Ref("out", ("result",))):
+            listed.append(Node(id=self.free("result"), op=Compute(value=body.result)))
+        if body.ordered:
+            return "sequential", TOP, listed
+        needs = replace(body, nodes=tuple(listed)).needs
+        if any(needs.values()):
+            return "dag", Around(dag=True), listed
+        return "parallel", Around(apart=frozenset(needs)), listed
+
+    def _width(self, body: Graph) -> Fields:
+        """How many nodes run at once; all of them, where nothing says how many."""
+        width = body.limit or max(len(body.nodes), DEFAULTS["concurrency"])
+        return {} if width == DEFAULTS["concurrency"] else {"concurrency": width}
+
+    def _variables(self) -> Fields:
+        found: Fields = {}
+        for name, channel in self.flow.state.items():
+            if channel.reduce != "last_wins":
+                self.refuse(
+                    f"state.{name}", f"a chain's variables hold what was written last; {channel.reduce} is no way"
+                )
+            if channel.schema is not None:
+                self.refuse(f"state.{name}", "a chain's variables have no type; leave it out")
+            if channel.present:
+                found[name] = channel.initial
+        return found
+
+    def free(self, id: str) -> str:
+        """An id for a node that only the chain needs."""
+        while id in self.ids:
+            id += "_"
+        self.ids.add(id)
+        return id
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def node(self, node: Node, around: Around) -> Fields:
+        path = f"{around.path}{node.id}"
+        if node.meta.hidden:
+            self.refuse(path, "a hidden node has no place in a chain")
+        if node.gate is not None:
+            self.refuse(path, "a gate has no place in a chain; say it as a condition (when)")
+        said = strategy(node, around.dag and self._needed(node), lambda message: self.refuse(path, message))
+        fallback: Fields = {}
+        if "fallback" in said:
+            fallback = {"fallback": self.value(said["fallback"], f"{path}.fallback", replace(around, path=f"{path}/"))}
+        own: Fields = {"id": node.id, **self.op(node, replace(around, path=f"{path}/"))}
+        before = node.after if around.dag else frozenset()
+        if before:
+            own["dependsOn"] = [other.id for other in self.flow.body.nodes if other.id in before]
+        elif node.after:
+            self.refuse(path, "only nodes of a chain in dag mode wait for others (after)")
+        if node.when is not None:
+            if own["type"] == "condition":
+                self.refuse(path, "a condition node is never skipped: put `when` into its condition")
+            own["condition"] = self.condition(node.when, f"{path}.when", around)
+        if node.meta.description:
+            own["description"] = node.meta.description
+        written = self._output_var(node, path)
+        rest: Fields = (
+            {key: value for key, value in said.items() if key not in ("fallback", "retry")} | fallback | written
+        )
+        retry: Fields | None = said.get("retry")
+        if retry is None:
+            return own | rest
+        if "errorStrategy" not in rest:
+            return own | retry | rest
+        return self._wrapped(node, own, retry, rest, path)
+
+    def _wrapped(self, node: Node, own: Fields, retry: Fields, rest: Fields, path: str) -> Fields:
+        """Tries and then a stand-in: a chain's node has one strategy, so one node is put around another."""
+        if node.when is not None and "outputVar" in rest:
+            self.refuse(path, "a chain cannot retry, stand in, skip and keep the output in a variable all at once")
+        if node.policy.on_error is not None:
+            for ref in refs(node.policy.on_error.value):
+                if ref.root == "error" and ref.path[:1] in ((), ("node",)):
+                    self.refuse(
+                        path, "where a node is tried again, a chain's fallback cannot read the name of the node"
+                    )
+        outer: Fields = {key: own.pop(key) for key in ("id", "dependsOn") if key in own}
+        inner = {"id": self.free(f"{node.id}_try"), **own, **retry}
+        if "timeout" in rest:
+            inner["timeout"] = rest.pop("timeout")
+        return {**outer, "type": "condition", "condition": True, "then": [inner], **rest}
+
+    def _needed(self, node: Node) -> bool:
+        return any(node.id in needs for needs in self.flow.body.needs.values())
+
+    def _output_var(self, node: Node, path: str) -> Fields:
+        writes = node.writes
+        if writes is None:
+            return {}
+        if isinstance(writes, Obj) and len(writes.fields) == 1 and writes.fields[0][1] == Ref("out", (node.id,)):
+            return {"outputVar": writes.fields[0][0]}
+        self.refuse(
+            path, "a chain's node sets one variable, to its own output; use a node that computes the other value"
+        )
+        return {}
+
+    def op(self, node: Node, around: Around) -> Fields:
+        """The fields of what the node does."""
+        op: Any = node.op
+        kind = type(op)
+        if kind is Call:
+            args = self.value(op.args, f"{around.path}args", around)
+            return {"type": "tool", "tool": op.tool, **({"params": args} if args != {} else {})}
+        if kind is Compute:
+            return {"type": "transform", "input": self.computed(op.value, around)}
+        if kind is Sleep:
+            return {"type": "delay", "delay": self._delay(op.seconds, around)}
+        if kind is Block:
+            return self._block(node.id, op.body, around)
+        if kind is Branch:
+            return self._branch(node.id, op, around)
+        if kind is Map or kind is Loop:
+            return self._loop(node.id, op, around)
+        self.refuse(around.path.rstrip("/"), f"chains have no {kind.__name__.lower()} nodes")
+        return {"type": kind.__name__.lower()}
+
+    def computed(self, value: Expr, around: Around) -> Json:
+        """A value that may also be null, which a chain takes for a field that is not there."""
+        return self.value(value, f"{around.path}value", around) if value != NULL else "${null}"
+
+    def _delay(self, seconds: Expr, around: Around) -> Json:
+        if isinstance(seconds, Lit):
+            return milliseconds(seconds.value)
+        if isinstance(seconds, Fn) and seconds.name == "/" and seconds.args[1] == Lit(1000):
+            return self.value(seconds.args[0], f"{around.path}delay", around)
+        return self.value(Fn("*", (seconds, Lit(1000))), f"{around.path}delay", around)
+
+    def _block(self, id: str, body: Graph, around: Around) -> Fields:
+        if body.ordered:  # as a branch that is always taken
+            return {"type": "condition", "condition": True, "then": self.line(id, "value", body, around)}
+        own = Obj(tuple((node.id, Ref("out", (node.id,))) for node in body.nodes))
+        if body.result != own:
+            self.refuse(
+                around.path.rstrip("/"), "a chain's parallel node gives its nodes' outputs by name, and nothing else"
+            )
+        apart = frozenset(node.id for node in body.nodes)
+        inside = replace(around, dag=False, apart=around.apart | apart)
+        for name, needs in body.needs.items():
+            if needs:
+                self.refuse(
+                    f"{around.path}{name}",
+                    f"waits for {', '.join(sorted(needs))}; in a chain only a whole chain in dag mode has such nodes, "
+                    "those of a parallel node know nothing of each other",
+                )
+        width = body.limit or max(len(body.nodes), DEFAULTS["concurrency"])
+        said = {} if width == DEFAULTS["concurrency"] else {"concurrency": width}
+        return {"type": "parallel", **said, "nodes": [self.node(node, inside) for node in body.nodes]}
+
+    def _branch(self, id: str, op: Branch, around: Around) -> Fields:
+        (test, then), *more = op.arms
+        fields: Fields = {"type": "condition", "condition": self.condition(test, f"{around.path}condition", around)}
+        if then != TRUE:
+            fields["then"] = self.line(id, "then", then, around)
+        if more:
+            other = Node(id=self.free(f"{id}_else"), op=Branch(arms=tuple(more), default=op.default))
+            fields["otherwise"] = [self.node(other, replace(around, dag=False))]
+        elif op.default != FALSE:
+            fields["otherwise"] = self.line(id, "otherwise", op.default or Graph(nodes=()), around)
+        return fields
+
+    def _loop(self, id: str, op: Map | Loop, around: Around) -> Fields:
+        here = around.path.rstrip("/")
+        fields: Fields = {"type": "loop"}
+        inside = replace(around, dag=False, round="map" if isinstance(op, Map) else "loop")
+        if op.items is not None:
+            fields["items"] = self.value(op.items, f"{around.path}items", around)
+        if isinstance(op, Map):
+            if op.limit is None or op.limit < 2:
+                self.refuse(
+                    here, "rounds of a chain run one after another, or at most `concurrency` (2 or more) at once"
+                )
+            fields["concurrency"] = op.limit
+        else:
+            if not op.collect:
+                self.refuse(here, "a chain's loop gives the list of all rounds (collect=False has no place)")
+            if op.items is not None and (op.again is not None or op.until is not None):
+                self.refuse(here, "a chain's loop has either items or until and while")
+            for key, test in (("while", op.again), ("until", op.until)):
+                if test is not None:
+                    fields[key] = self.condition(test, f"{around.path}{key}", inside)
+            if op.limit is not None:
+                fields["maxIterations"] = op.limit
+        fields["nodes"] = self.line(id, "value", op.body, inside)
+        return fields
+
+    def line(self, owner: str, what: str, body: Graph, around: Around) -> list[Fields]:
+        """The nodes of a region in order, the last one's output its value."""
+        around = replace(around, dag=False)
+        if not body.ordered and len(body.nodes) > 1:
+            self.refuse(around.path.rstrip("/"), "nodes that run at once belong in a parallel node")
+        nodes = list(body.nodes)
+        if not nodes or body.result != Ref("out", (nodes[-1].id,)):
+            nodes.append(Node(id=self.free(f"{owner}_{what}"), op=Compute(value=body.result)))
+        return [self.node(node, around) for node in nodes]
+
+    # --- expressions ----------------------------------------------------------------------------
+
+    def value(self, expr: Expr, path: str, around: Around) -> Json:
+        try:
+            return unlift(self._named(expr, path, around))
+        except ExpressionError as wrong:
+            self.refuse(path, wrong.message)
+            return None
+
+    def condition(self, expr: Expr, path: str, around: Around) -> Json:
+        if isinstance(expr, Lit) and type(expr.value) is bool:
+            return expr.value
+        try:
+            return text_of(self._named(expr, path, around))
+        except ExpressionError as wrong:
+            self.refuse(path, wrong.message)
+            return False
+
+    def _named(self, expr: Expr, path: str, around: Around) -> Expr:
+        """References as chains name them."""
+
+        def bind(ref: Ref) -> Expr:
+            match ref.root:
+                case "out":
+                    return self._output(ref, path, around)
+                case "state":
+                    if ref.path[:1] == ("iteration",) and around.round:
+                        self.refuse(path, "inside a loop $var.iteration is the number of the round; rename the state")
+                    return Ref("var", ref.path)
+                case "round":
+                    return self._round(ref, path, around)
+                case "status":
+                    self.refuse(path, f"chains cannot read how {ref.path[0]!r} ended")
+            return ref
+
+        return rebind(expr, bind)
+
+    def _output(self, ref: Ref, path: str, around: Around) -> Expr:
+        id, *rest = ref.path
+        if id in around.apart:
+            self.refuse(path, f"reads {id!r}, which runs at the same time in a chain")
+        if ref.elide or rest[:1] != ["output"]:
+            return Ref("output", ref.path)
+        # A chain takes a leading `output` for the output itself where the value has no such member.
+        found: Expr = Fn("coalesce", (Ref("output", (id,)),))
+        for key in rest:
+            found = select(found, key)
+        return found
+
+    def _round(self, ref: Ref, path: str, around: Around) -> Expr:
+        if around.round == "map":
+            self.refuse(path, "$iteration is the number of the innermost loop's round; keep the outer one's in a node")
+        return Ref("iteration", ref.path)
+
+
+def _rounds(body: Graph) -> Loop | None:
+    """The loop that a whole chain in loop mode is."""
+    op = body.nodes[0].op if len(body.nodes) == 1 and body.nodes[0].meta.hidden else None
+    if isinstance(op, Loop) and op.items is None and op.again is None and not op.collect and op.body.ordered:
+        return op if op.body.result == Ref("prev") else None
+    return None
+
+
+def _ids(body: Graph) -> list[str]:
+    found = []
+    for node in body.nodes:
+        found.append(node.id)
+        for _, part in parts(node.op):
+            if isinstance(part, Graph):
+                found += _ids(part)
+    return found
