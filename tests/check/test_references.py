@@ -150,7 +150,7 @@ def test_unknown_roots_and_names_are_reported() -> None:
         dag(result=Arr((Fn("length", ()), Fn("+", (NULL,)), Fn("&&", (TRUE,)), Fn("custom", (TRUE,)))))
     ) == [
         "result[0]: 'length' takes 1 argument, not 0",
-        "result[1]: '+' takes 2 arguments, not 1",
+        "result[1]: '+' takes at least 2 arguments, not 1",
         "result[2]: '&&' takes at least 2 arguments, not 1",
         "result[3]: 'custom' takes 2 arguments, not 1",
     ]
@@ -243,6 +243,11 @@ def test_the_generated_flows_are_of_both_sorts() -> None:
 
     look()
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("name", ["+", "*", "&&", "||"])
+def test_operators_that_chain_take_any_number(name: str) -> None:
+    assert problems(dag(result=Fn(name, (Ref("input", ("a",)),) * 3))) == []
 
 
 @pytest.mark.parametrize("expr", [Ref("input", ("any", "thing")), Ref("secret", ("KEY",)), Lit({"a": ["$prev"]})])

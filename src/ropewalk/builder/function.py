@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import ExpressionError
 from ..expr import FUNCTIONS, MACROS
@@ -16,18 +16,20 @@ from ..expr.functions import check_constants
 from .mistake import mistake
 from .value import expression
 
+Reference: TypeAlias = Callable[[Expr], object]
+
 _bound: ContextVar[tuple[str, ...]] = ContextVar("bound", default=())
 _IMPLICIT = ("$item", "$index")
 _TAKEN = frozenset(("true", "false", "null", "in", "and", "or", "not"))
 
 
-def call(name: str, target: Expr, args: tuple[object, ...]) -> Expr:
-    """`target.name(*args)`, as the language reads it."""
+def call(name: str, target: Expr, args: tuple[object, ...], reference: Reference) -> Expr:
+    """`target.name(*args)`, as the language reads it; `reference` makes what a lambda is called with."""
     if name == "choose":
         return _choose(target, args)
     macro = MACROS.get(name)
     if macro is not None and args and callable(args[0]) and not hasattr(type(args[0]), "_expr"):
-        return _macro(name, target, args[0], args[1:])
+        return _macro(name, target, args[0], args[1:], reference)
     known = FUNCTIONS.get(name)
     if known is None:
         if macro is not None:
@@ -49,7 +51,9 @@ def _choose(test: Expr, args: tuple[object, ...]) -> Expr:
     return Fn("?:", (test, expression(args[0]), expression(args[1])))
 
 
-def _macro(name: str, source: Expr, body: Callable[..., object], extra: tuple[object, ...]) -> Expr:
+def _macro(
+    name: str, source: Expr, body: Callable[..., object], extra: tuple[object, ...], reference: Reference
+) -> Expr:
     kind = MACROS[name].forms[0].kind
     names = parameters(body)
     wanted = (2,) if name == "reduce" else (1, 2)
@@ -65,7 +69,11 @@ def _macro(name: str, source: Expr, body: Callable[..., object], extra: tuple[ob
     if name == "sort" and after and after[0] not in (Lit("asc"), Lit("desc")):
         raise mistake('the order of sort is "asc" or "desc"')
     chosen = _names(names, implicit=name != "reduce" and len(names) == 2)
-    result = traced(body, chosen, f"the function of {name}")
+    token = _bound.set((*_bound.get(), *chosen))
+    try:
+        result = expression(body(*(reference(Var(one)) for one in chosen)), f"the function of {name}")
+    finally:
+        _bound.reset(token)
     # The element comes first in a tree, whatever the order of Python's reduce.
     return Each(kind, source, chosen if name != "reduce" else (chosen[1], chosen[0]), result, after)
 
@@ -82,17 +90,6 @@ def _names(given: list[str], *, implicit: bool) -> tuple[str, ...]:
             name += "_"
         found.append(name)
     return tuple(found)
-
-
-def traced(body: Callable[..., object], names: tuple[str, ...], what: str) -> Expr:
-    """The expression that `body` gives for variables of these names."""
-    from .ref import Ref
-
-    token = _bound.set((*_bound.get(), *names))
-    try:
-        return expression(body(*(Ref[Any](Var(name)) for name in names)), what)
-    finally:
-        _bound.reset(token)
 
 
 def tracing() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
@@ -10,13 +11,13 @@ from collections.abc import Iterable
 from ..errors import InvalidFlow, Place, Problem
 from ..values import closest
 
-_HERE = os.path.dirname(__file__) + os.sep
+_OURS = (os.path.dirname(os.path.dirname(__file__)) + os.sep, contextlib.__file__)
 
 
 def place() -> Place:
-    """The line outside of this room that is being executed."""
+    """The line outside of this package that is being executed."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line)

@@ -52,6 +52,8 @@ class Nodes:
     def _known(self, given: Any) -> Tool:
         if hasattr(given, "__await__"):
             raise mistake("the tool has already been called: hand over the function and its arguments apart")
+        if isinstance(given, Ref):
+            raise mistake(f"references stand for values, not for tools: {given!r}")
         tool = given if isinstance(given, Tool) else tool_from(given)
         before = self._trace.tools.setdefault(tool.id, tool)
         if before is not tool and before != tool:

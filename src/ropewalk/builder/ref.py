@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from ..expr.ast import Expr, Fn, Lit, binary, select
+from .function import call
 from .mistake import mistake
 from .value import expression, marked, written
 
@@ -66,13 +67,11 @@ class Ref(Generic[T]):
         return Ref(Fn("[]", (self._expr, at)))
 
     def __call__(self, *args: object, **named: object) -> Ref[Any]:
-        from .function import call
-
         if self._holder is None:
             raise mistake(f"{self!r} is a value, and a value cannot be called")
         if named:
             raise mistake(f"{self._name} takes no named arguments, as all functions of the language: {list(named)}")
-        return Ref(call(self._name, self._holder._expr, args))
+        return Ref(call(self._name, self._holder._expr, args, Ref))
 
     # --- operators ------------------------------------------------------------------------------
 

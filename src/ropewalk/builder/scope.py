@@ -20,6 +20,7 @@ from ..ops import Compute
 from ..tools.tool import Tool
 from .function import untraced
 from .mistake import mistake, place, spot
+from .ref import Ref as Reference
 from .value import expression, written
 
 _numbers = count(1)  # of scopes, over all flows: a reference of another flow is noticed
@@ -111,8 +112,6 @@ class Trace:
     ) -> tuple[Graph, list[Expr]]:
         """The region of a function, called once with references to the roots in `given`; of another
         value, that value. Besides it the `tests`, which are of the region's value or of none."""
-        from .ref import Ref as Reference
-
         with self.inside(owner, binds=binds) as scope:
             value = body
             if callable(body) and not isinstance(body, Reference):

@@ -28,7 +28,7 @@ _OPERATORS: Final = {
 }  # fmt: skip
 _COUNTS: Final[dict[str, tuple[int, int | None]]] = {
     **dict.fromkeys(_OPERATORS, (2, 2)),
-    **dict.fromkeys(("&&", "||"), (2, None)),
+    **dict.fromkeys(("&&", "||", "+", "*"), (2, None)),
     **dict.fromkeys(("!", "neg"), (1, 1)),
     "?:": (3, 3),
     "[]": (2, 2),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..codec import flow_from_json, flow_to_json
 from ..ir import Flow
 from ..values import Json
 from .notation import Compiled, failures, notation
@@ -15,9 +14,17 @@ def _fits(document: Mapping[str, Json]) -> bool:
     return "ropewalk" in document
 
 
-@notation("flow", fits=_fits, write=lambda flow: {"kind": "flow", **flow_to_json(flow)})
+def _write(flow: Flow) -> dict[str, Json]:
+    from ..codec import flow_to_json  # other notations do without
+
+    return {"kind": "flow", **flow_to_json(flow)}
+
+
+@notation("flow", fits=_fits, write=_write)
 def compile_flow_document(document: Mapping[str, Json]) -> Compiled:
     """Read the JSON of a flow; raises InvalidFlow at the first place that is none."""
+    from ..codec import flow_from_json
+
     doc = {key: value for key, value in document.items() if key not in ("kind", "id")}
     return compiled_flow(flow_from_json(doc), doc)
 

@@ -2,7 +2,7 @@
 
 `load` reads a file, a directory's `experience.yaml` or a text; `Document.locate` maps a path in
 the document (`nodes[2].params.q`) to file, line and column; `attach` puts places on problems;
-`render` prints one with its line and a caret.
+`render` prints one with its line and a caret; `dump` writes a document as text.
 
 Refused, each with its place: repeated keys, tags, merge keys, more than one document in a file,
 what is not JSON (NaN, integers past 64 bits, NUL), and whatever is past the `Limits`. YAML is
@@ -15,7 +15,8 @@ name it in `load.FORMS`.
 
 from .caret import render, visible
 from .document import Document, attach
+from .dump import dump
 from .limits import Limits
 from .load import load
 
-__all__ = ["Document", "Limits", "attach", "load", "render", "visible"]
+__all__ = ["Document", "Limits", "attach", "dump", "load", "render", "visible"]

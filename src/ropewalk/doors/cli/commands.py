@@ -15,6 +15,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "validate": ("define:validate", "Check a definition; nothing of it runs."),
     "plan": ("define:plan", "Show what would run, in which order, with which tools."),
     "graph": ("define:graph", "Draw a definition: mermaid, svg or text."),
+    "convert": ("define:convert", "Write a definition in another notation."),
     "run": ("run:run", "Run a definition and print its result."),
     "resume": ("run:resume", "Go on with a run after a crash; what is recorded is not called again."),
     "runs ls": ("runs:ls", "List runs, newest first."),

@@ -1,4 +1,4 @@
-"""`validate`, `plan`, `graph`: what a definition is, without running it."""
+"""`validate`, `plan`, `graph`, `convert`: what a definition is, without running it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from ...errors import InvalidFlow
-from ...source import render
+from ...source import dump, render
 from .answer import Answer
 from .exits import problem_data
 from .options import Json, Project
@@ -60,5 +60,27 @@ def graph(
             return Answer(data={"format": format, "graph": drawn}, text=drawn)
         output.write_text(drawn if drawn.endswith("\n") else drawn + "\n", encoding="utf-8")
         return Answer(data={"format": format, "file": str(output)}, text=f"wrote {output}")
+
+    return with_app(work, near=source, project=project, store="memory")
+
+
+def convert(
+    source: Path,
+    /,
+    *,
+    to: Annotated[str, Parameter(name="--to", help="The notation: chain, flow, ...")],
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write to this file.")] = None,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Write a definition in another notation; what that cannot hold is told, all of it."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        document = app.convert(source, to)
+        text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
+        if output is None:
+            return Answer(data=document, text=text)
+        output.write_text(text, encoding="utf-8")
+        return Answer(data={"kind": to, "file": str(output)}, text=f"wrote {output}")
 
     return with_app(work, near=source, project=project, store="memory")
