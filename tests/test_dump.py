@@ -12,9 +12,10 @@ from ropewalk.source import dump, load
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
 WORDS = st.sampled_from(
-    ["yes", "on", "no", "0o14", "0x1F", "1e3", "1_000", "~", "null", "Null", "", " a", "a ", "- a", "a: b", "#x", "a #b",
-     "2026-01-01", "1:20", ".inf", ".nan", "=", "<<", "a\nb", "a\n\n b\n", "\n", "*x", "&x", "!x", "${a}", "$x", "'", '"',
-     "\x85", "\u2028", "\ufeff", "a\n\u2028b", "x " * 80, "x y\n" * 3]
+    ["yes", "on", "no", "0o14", "0x1F", "1e3", "1_000", "~", "null", "Null", "", " a", "a ", "- a", "a: b", "#x",
+     "a #b", "2026-01-01", "1:20", ".inf", ".nan", "=", "<<", "a\nb", "a\n\n b\n", "\n", "*x", "&x", "!x", "${a}", "$x",
+     "'",
+     '"', "\x85", "\u2028", "\ufeff", "a\n\u2028b", "x " * 80, "x y\n" * 3]
 )  # fmt: skip
 VALUES: Any = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)

@@ -134,3 +134,22 @@ def test_a_document_cannot_drive_the_terminal(project):
     done = project("validate", "c.yaml")
     assert done.code == 3
     assert "\x1b" not in done.err
+
+
+def test_a_definition_is_written_in_another_notation(project):
+    done = project("convert", "shout.yaml", "--to", "flow", "-o", "flow.json")
+    assert (done.code, done.out) == (0, "wrote flow.json\n")
+    assert json.loads((project.home / "flow.json").read_text())["kind"] == "flow"
+    given = ("--input", '{"text": "rope"}', "--json")
+    assert project("run", "flow.json", *given).data["result"] == project("run", "shout.yaml", *given).data["results"]
+    assert project("validate", "flow.json").code == 0
+    back = project("convert", "flow.json", "--to", "chain")
+    project.write("back.yaml", back.out)
+    assert project("run", "back.yaml", *given).data["results"] == project("run", "shout.yaml", *given).data["results"]
+    assert project("convert", "shout.yaml", "--to", "chain", "--json").data["kind"] == "chain"
+
+
+def test_what_another_notation_cannot_hold_is_told(project):
+    done = project("convert", "shout.yaml", "--to", "flwo")
+    assert done.code == 2
+    assert "flow" in done.err

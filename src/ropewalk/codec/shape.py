@@ -27,3 +27,12 @@ def fields_of(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
             default = f.default_factory() if f.default_factory is not dataclasses.MISSING else NONE
         found.append((f.name, default, hints[f.name] is Any, hints[f.name] is Op))
     return tuple(found)
+
+
+def set_fields(value: Any) -> list[str]:
+    """The fields of a dataclass's instance that differ from their defaults; none for another value."""
+    if not dataclasses.is_dataclass(value):
+        return []
+    return [
+        name for name, default, _, _ in fields_of(type(value)) if default is NONE or getattr(value, name) != default
+    ]

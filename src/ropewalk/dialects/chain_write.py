@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from ..codec.shape import set_fields
 from ..errors import ExpressionError, InvalidFlow, Problem
 from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref, rebind, refs, select
 from ..expr.unlift import text_of, unlift
 from ..frozen import dataclass
-from ..ir import Flow, Graph, Node, parts
+from ..ir import Flow, Graph, Node, OnError, Policy, Retry, parts
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 from ..values import Json
 from .chain import DEFAULTS
@@ -22,6 +23,16 @@ from .chain_write_policy import milliseconds, strategy
 
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
 Fields = dict[str, Json]
+HELD: Final[dict[type[Any], tuple[str, ...]]] = {
+    Node: ("id", "op", "after", "gate", "when", "writes", "policy", "meta"),
+    Call: ("tool", "args"),
+    Map: ("items", "body", "limit"),
+    Loop: ("body", "limit", "items", "again", "until", "collect"),
+    Policy: ("retry", "timeout", "on_error"),
+    Retry: ("attempts", "delay", "factor", "linear", "max_delay"),
+    OnError: ("value", "reported"),
+}
+"""The fields that are looked at below; any other that is set is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +142,7 @@ class ChainWriter:
             self.refuse(path, "a hidden node has no place in a chain")
         if node.gate is not None:
             self.refuse(path, "a gate has no place in a chain; say it as a condition (when)")
+        self._unheld(node, path)
         said = strategy(node, around.dag and self._needed(node), lambda message: self.refuse(path, message))
         fallback: Fields = {}
         if "fallback" in said:
@@ -157,6 +169,14 @@ class ChainWriter:
         if "errorStrategy" not in rest:
             return own | retry | rest
         return self._wrapped(node, own, retry, rest, path)
+
+    def _unheld(self, node: Node, path: str) -> None:
+        """What the graph can say of a node, and chains cannot."""
+        for value in (node, node.op, node.policy, node.policy.retry, node.policy.on_error):
+            known = HELD.get(type(value))
+            for name in set_fields(value):
+                if known is not None and name not in known:
+                    self.refuse(path, f"chains have no word for {name!r} of a {type(value).__name__.lower()}")
 
     def _wrapped(self, node: Node, own: Fields, retry: Fields, rest: Fields, path: str) -> Fields:
         """Tries and then a stand-in: a chain's node has one strategy, so one node is put around another."""
@@ -320,6 +340,7 @@ class ChainWriter:
                     return self._round(ref, path, around)
                 case "status":
                     self.refuse(path, f"chains cannot read how {ref.path[0]!r} ended")
+                    return NULL
             return ref
 
         return rebind(expr, bind)

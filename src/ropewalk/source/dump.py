@@ -19,12 +19,13 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = None
     if "\n" in text and _is_block(text):
         style = "|"
     elif not text.isprintable():
         style = '"'
-    else:
-        style = "'" if not text or plain(text) is not text else None
+    elif not text or plain(text) is not text:
+        style = "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
