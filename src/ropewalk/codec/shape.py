@@ -31,8 +31,6 @@ def fields_of(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
 
 def set_fields(value: Any) -> list[str]:
     """The fields of a dataclass's instance that differ from their defaults; none for another value."""
-    if not dataclasses.is_dataclass(value):
-        return []
-    return [
-        name for name, default, _, _ in fields_of(type(value)) if default is NONE or getattr(value, name) != default
-    ]
+    kind: Any = type(value)
+    known = fields_of(kind) if dataclasses.is_dataclass(kind) else ()
+    return [name for name, default, _, _ in known if default is NONE or getattr(value, name) != default]
