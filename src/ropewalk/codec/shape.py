@@ -32,5 +32,5 @@ def fields_of(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
 def set_fields(value: Any) -> list[str]:
     """The fields of a dataclass's instance that differ from their defaults; none for another value."""
     kind: Any = type(value)
-    known = fields_of(kind) if dataclasses.is_dataclass(kind) else ()
+    known = fields_of(kind) if hasattr(kind, "__dataclass_fields__") else ()
     return [name for name, default, _, _ in known if default is NONE or getattr(value, name) != default]
