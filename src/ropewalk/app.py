@@ -10,14 +10,15 @@ from .check import Checked
 from .config.limits import Limits
 from .definitions import Definitions, Loaded
 from .dialects.records import Record
-from .engine.engine import Engine, Job
-from .errors import InvalidFlow, NoExecutor, NotFound
+from .engine.engine import Engine, Job, new_run_id
+from .errors import InvalidFlow, NoExecutor, NotFound, PartOfRun
 from .events import Event
-from .fitting import Cards, check_input, tools_of
+from .fitting import Cards, check_input, output_of, tools_of
 from .ir import Flow
 from .journal import Store, open_store
 from .tools.executor import ExecutorCaller
 from .tools.runner import Runner
+from .tools.tool import Tool
 from .tools.toolbox import Toolbox
 from .values import Json, check_json
 
@@ -66,7 +67,8 @@ class App:
             for tool in tools:
                 self.toolbox.register(tool)
         self.limits = limits
-        self.runner = Runner(index=self.toolbox, timeout=limits.tool_timeout if timeout is None else timeout)
+        seconds = limits.tool_timeout if timeout is None else timeout
+        self.runner = Runner(index=self.toolbox, timeout=seconds, flows=lambda: self.engine)
         self.project: str | None = None  # the directory whose configuration gave the tools; kept with each run
         self._address, self._directory, self._sync = store, directory, sync
         self._store: Store | None = None
@@ -196,6 +198,36 @@ class App:
         bound = self.runner.bind(tool_id)
         return await bound.call(dict(args or {}), None, None, on_progress)
 
+    def as_tool(
+        self, source: Path | str | Mapping[str, Any], *, name: str | None = None, description: str | None = None
+    ) -> Tool:
+        """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
+        result the tool's value. Name and description are the definition's own unless given."""
+        from .engine.flowtool import FlowTool, input_schema_of, tool_name
+
+        loaded = self.load(source)
+        flow, compiled = loaded.flow, loaded.compiled
+        own = tool_name(loaded.name) if name is None else name
+        handler = FlowTool(
+            id=f"{compiled.namespace}:{own}" if compiled.namespace else own,
+            kind=loaded.kind,
+            flow=flow,
+            fingerprint=loaded.fingerprint,
+            document=loaded.document,
+            render=compiled.render,
+            caller=self.runner,
+            ready=lambda: self._ready(loaded),
+            engine=lambda: self.engine,
+        )
+        return Tool(
+            own,
+            str(loaded.document.get("description") or "") if description is None else description,
+            input_schema_of(flow),
+            output_of(flow, self.definitions.cards),
+            namespace=compiled.namespace,
+            handler=handler,
+        )
+
     # --- runs ---------------------------------------------------------------------------------
 
     async def run(
@@ -254,6 +286,8 @@ class App:
         row = self.store.get_run(run_id)
         if row is None:
             raise NotFound("run", run_id)
+        if row.parent is not None and row.status == "running":
+            raise PartOfRun(run_id, row.parent)
         if row.status != "running":
             return outcome({**(row.result or {}), "status": row.status, "executionId": run_id})
         context = row.context or {}
@@ -319,13 +353,6 @@ def outcome(result: dict[str, Json]) -> Outcome:
     """A notation's result with the names that every outcome has."""
     run_id = result.get("executionId")
     return Outcome({"runId": run_id, "result": result.get("results"), **result})
-
-
-def new_run_id() -> str:
-    """A time-ordered id (UUID version 7)."""
-    from uuid_utils import uuid7
-
-    return str(uuid7())
 
 
 __all__ = ["App", "Loaded", "Outcome", "new_run_id"]

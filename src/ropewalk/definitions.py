@@ -10,7 +10,7 @@ from .check import Checked, check
 from .config.limits import Limits
 from .dialects import Compiled, notation_of
 from .errors import InvalidFlow, Problem
-from .fitting import Cards
+from .fitting import Cards, check_cycles
 from .frozen import dataclass
 from .ir import Flow
 from .journal import Definition
@@ -123,13 +123,12 @@ class Definitions:
             loaded.flow, self.cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
         )
         warnings = (*loaded.warnings, *found.warnings)
+        problems = (*found.problems, *check_cycles(loaded.flow, self.cards.toolbox))
         if loaded.file is None:
-            return Checked(problems=found.problems, warnings=warnings)
+            return Checked(problems=problems, warnings=warnings)
         from .source import attach
 
-        return Checked(
-            problems=tuple(attach(found.problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file))
-        )
+        return Checked(problems=tuple(attach(problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file)))
 
     def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
         """Raise InvalidFlow when the definition is wrong."""

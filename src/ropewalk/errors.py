@@ -2,6 +2,7 @@
 
 RopewalkError
 ├── InvalidFlow          the definition is wrong: `.problems` holds every Problem found
+│   └── UnresolvedReference      a `$` expression of a strict composite means nothing
 ├── ExpressionError      an expression cannot be read or evaluated: `.text .line .column`
 ├── InvalidValue         a value is not JSON or is past a limit: `.place`
 │   └── SchemaMismatch           it does not fit a schema: `.problems`
@@ -22,8 +23,10 @@ RopewalkError
 ├── RunTimeout           a run took longer than it may
 ├── RunStopped           somebody stopped the run
 ├── RunBusy              another live process owns the run: `.owner`
-    ├── NoExecutor           a run cannot go on without the tool executor it was started with
-    ├── JournalConflict      the record of a run does not fit what the flow does now
+├── PartOfRun            a run that is part of another is not resumed by itself: `.parent`
+├── FlowFailed           a flow called as a tool did not reach its end: `.result`
+├── NoExecutor           a run cannot go on without the tool executor it was started with
+├── JournalConflict      the record of a run does not fit what the flow does now
 ├── NotFound             no chain, run or the like has this id
 └── StoreError           the store cannot be read or written
     └── Fenced           another process has taken the run over: `.run_id`
@@ -74,9 +77,18 @@ class RopewalkError(Exception):
 class InvalidFlow(RopewalkError):
     """The definition is wrong. Nothing of it has run."""
 
+    retryable = False
+
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+
+class UnresolvedReference(InvalidFlow):
+    """A `$` expression of a strict composite means nothing there; the text is that of the first."""
+
+    def __str__(self) -> str:
+        return self.problems[0].message
 
 
 class InvalidInput(RopewalkError):
@@ -255,6 +267,23 @@ class RunBusy(RopewalkError):
     def __init__(self, run_id: str, owner: str) -> None:
         self.run_id, self.owner = run_id, owner
         super().__init__(f"run {run_id} is being executed by {owner}; stop it there, or wait for it to end")
+
+
+class PartOfRun(RopewalkError):
+    """The run is part of another one, which calls it as a tool; that one is to be resumed."""
+
+    def __init__(self, run_id: str, parent: str) -> None:
+        self.run_id, self.parent = run_id, parent
+        super().__init__(f"run {run_id} is part of run {parent} and goes on with it; resume that one")
+
+
+class FlowFailed(RopewalkError):
+    """A flow called as a tool did not reach its end; `result` is what its notation says of that."""
+
+    def __init__(self, message: str, *, run_id: str, status: str, result: dict[str, Any]) -> None:
+        self.run_id, self.status, self.result = run_id, status, result
+        self.retryable = status != "stopped"
+        super().__init__(message)
 
 
 class NoExecutor(RopewalkError):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from .check import ToolCard
+from .engine.flowtool import cycle, flow_of
 from .errors import InvalidInput, InvalidValue, Problem, ToolError
+from .expr.ast import Ref
 from .ir import Flow, Graph, node_parts
 from .ops import Call
 from .schema import compile_schema
@@ -25,10 +28,7 @@ class Cards:
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
 
     def __call__(self, tool_id: str) -> ToolCard | None:
-        try:
-            found = self.toolbox.get(tool_id)
-        except ToolError:
-            return None
+        found = _known(tool_id, self.toolbox)
         if found is None:
             return None
         known = self._known.get(tool_id)
@@ -48,15 +48,75 @@ class Cards:
 
 def tools_of(body: Graph) -> set[str]:
     """The ids of all tools that a region calls."""
-    found: set[str] = set()
+    return {node.op.tool for node in calls_of(body)}
+
+
+def calls_of(body: Graph) -> Iterator[Any]:
+    """Every node of a region, and of those inside, that calls a tool."""
     for node in body.nodes:
         if isinstance(node.op, Call):
-            found.add(node.op.tool)
+            yield node
             continue
         for _, part in node_parts(node):
             if isinstance(part, Graph):
-                found |= tools_of(part)
+                yield from calls_of(part)
+
+
+def output_of(flow: Flow, cards: Cards) -> dict[str, Json] | None:
+    """The schema of what a flow gives: its own, else that of the tool whose result it hands on, where that
+    is certain to run."""
+    if isinstance(flow.output_schema, dict):
+        return flow.output_schema
+    body = flow.body
+    last = body.nodes[-1] if body.nodes else None
+    if last is None or not isinstance(last.op, Call) or body.result != Ref("prev"):
+        return None
+    if last.when is not None or last.gate is not None or last.policy.on_error is not None:
+        return None
+    card = cards(last.op.tool)
+    return card.output_schema if card is not None and isinstance(card.output_schema, dict) else None
+
+
+def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
+    """A problem for each node that calls a flow tool which reaches itself, with the names on the way."""
+    found = []
+    for node in calls_of(flow.body):
+        names = _circle(node.op.tool, toolbox)
+        if names:
+            message = cycle(names)
+            found.append(Problem(path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}", message=message))
     return found
+
+
+def _circle(tool_id: str, toolbox: Toolbox) -> list[str]:
+    """The flow tools from one to itself again, or from one of those it reaches."""
+    done: set[str] = set()
+    way: list[str] = []
+
+    def enter(id: str) -> list[str]:
+        if id in way:
+            return way[way.index(id) :]
+        flow_tool = flow_of(_known(id, toolbox))
+        # What calls go through a function of the user's only that function knows.
+        if id in done or flow_tool is None or flow_tool.given:
+            return []
+        done.add(id)
+        way.append(id)
+        for inner in sorted(tools_of(flow_tool.flow.body)):
+            names = enter(inner)
+            if names:
+                return names
+        way.pop()
+        return []
+
+    return enter(tool_id)
+
+
+def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
+    try:
+        return toolbox.get(tool_id)
+    except ToolError:
+        return None
 
 
 def check_input(flow: Flow, input: Json) -> Json:

@@ -48,11 +48,13 @@ class Runs:
         definition_id: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        all: bool = False,
         limit: int = 50,
     ) -> Listed:
-        """The newest runs first, without their large values."""
+        """The newest runs first, without their large values; with `all` also those that are part of
+        another: flows that it called as tools."""
         return self.store.list_runs(
-            status=status, kind=kind, definition_id=definition_id, text=text, since=since, limit=limit
+            status=status, kind=kind, definition_id=definition_id, text=text, since=since, top=not all, limit=limit
         )
 
     def row(self, run_id: str) -> RunRow | None:
@@ -75,6 +77,7 @@ class Runs:
             **summary(row, self.current(row)),
             "interrupted": row.status == "running" and run_id in self.interrupted(),
             "definitionId": row.definition_id,
+            "parent": row.parent,
             "owner": row.owner,
             "input": row.input,
             "result": row.result,

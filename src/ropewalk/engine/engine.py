@@ -17,9 +17,10 @@ from ..journal.journal import Log, NewRun, RunRow, Store
 from ..values import Json
 from .caller import Caller
 from .program import Program, compile_flow
-from .run import Ending, Run, Watcher
+from .run import Ending, Run, Watcher, redacted
 
 POLL = 0.05  # seconds between looks at a run that another process executes
+MOST_PARTS = 100_000
 PROGRAMS = 256  # compiled programs kept per engine
 
 
@@ -27,7 +28,9 @@ PROGRAMS = 256  # compiled programs kept per engine
 class Job:
     """What to run: a checked flow, the document it came from, and how its ending is written down.
 
-    Never changed once made; not frozen only because that doubles the cost of making one.
+    Not changed any more once it runs; not frozen only because that doubles the cost of making one.
+    `parent` is the run it is part of, `secrets` what that one has read of them: no more than there is
+    any of it written down here.
     """
 
     run_id: str
@@ -43,6 +46,8 @@ class Job:
     context: Json = None
     state: Mapping[str, Json] | None = None
     watcher: Watcher | None = None
+    parent: str | None = None
+    secrets: dict[str, str] | None = None
 
 
 class Engine:
@@ -51,6 +56,7 @@ class Engine:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.live: dict[str, Run] = {}
+        self._parts: dict[str, set[str]] = {}  # of live runs: the runs that are part of them
         self._programs: dict[tuple[str, int, bool, bool], Program] = {}
 
     def program(self, job: Job) -> Program:
@@ -87,6 +93,27 @@ class Engine:
                 continue
             return await self.drive(job, log)
 
+    async def run_part(self, job: Job, key: str | None) -> dict[str, Json]:
+        """Run a job as part of the live run whose call has this idempotency key; the key is the id of
+        the part, so that the call made again goes on with it. A job of no live run is one of its own."""
+        parent = self._caller_of(key)
+        if parent is None or key is None:
+            return await self.run(job)
+        job.run_id, job.parent, job.secrets = key, parent.id, parent.secrets
+        self._parts.setdefault(parent.id, set()).add(key)
+        result = await self.run(job)
+        self._parts.get(parent.id, set()).discard(key)
+        return result
+
+    def _caller_of(self, key: str | None) -> Run | None:
+        """The live run that a key `<run id>/<path>` comes from; both may have slashes in them."""
+        while key:
+            key = key.rpartition("/")[0]
+            found = self.live.get(key)
+            if found is not None:
+                return found
+        return None
+
     async def _opened(self, job: Job) -> Log:
         """Open the run. Cancelled meanwhile, the run is let go of: its claim may be written already."""
         opening = self.store.open(
@@ -95,10 +122,11 @@ class Engine:
                 kind=job.kind,
                 name=job.name,
                 definition_id=job.definition_id,
-                input=job.input,
+                input=redacted(job.input, job.secrets) if job.secrets else job.input,
                 context=job.context,
                 document=job.document,
                 fingerprint=job.fingerprint,
+                parent=job.parent,
             )
         )
         if not self.store.durable:
@@ -143,6 +171,8 @@ class Engine:
                 raise NoExecutor(job.run_id)
         program = self.program(job)
         run = Run(program, job.run_id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
+        if job.secrets is not None:
+            run.secrets = job.secrets
         log.attach(run.entries)
         self.live[job.run_id] = run
         ended = getattr(job.caller, "ended", None)
@@ -154,11 +184,14 @@ class Engine:
                     await ended(job.run_id)
         except BaseException as exc:
             del self.live[job.run_id]
+            self._parts.pop(job.run_id, None)  # they go on when this run does
             if run.waiting is not None:
                 run.waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
                 run.waiting.exception()  # retrieved: whoever waits may be gone
             raise
         del self.live[job.run_id]
+        if self._parts or log.resumed:
+            self._end_parts(job.run_id, log.resumed)
         if run.waiting is not None:
             run.waiting.set_result(result)
         return result
@@ -197,8 +230,28 @@ class Engine:
         return result
 
     def stop(self, run_id: str) -> bool:
-        """Mark a running execution as stopped at once; its process cancels what is in flight."""
-        return self.store.request_stop(run_id)
+        """Mark a running execution as stopped at once; its process cancels what is in flight. What is
+        part of it is stopped, too: it may be that nobody runs them."""
+        stopped = self.store.request_stop(run_id)
+        if stopped:
+            self._end_parts(run_id, True)
+        return stopped
+
+    def _end_parts(self, run_id: str, look: bool) -> None:
+        """Nobody goes on with the unfinished parts of a run that has ended. Those that another process
+        began are looked for in the store."""
+        parts = self._parts.pop(run_id, set())
+        if look:
+            parts = parts | {row.id for row in self.store.list_runs(parent=run_id, status="running", limit=MOST_PARTS)}
+        for part in parts:
+            self.stop(part)
+
+
+def new_run_id() -> str:
+    """A time-ordered id (UUID version 7)."""
+    from uuid_utils import uuid7
+
+    return str(uuid7())
 
 
 class _Abandoned(Exception):

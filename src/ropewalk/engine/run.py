@@ -121,7 +121,7 @@ class Run:
 
     def redact(self, value: Json) -> Json:
         """The value with every secret used so far replaced by its reference."""
-        return _redacted(value, self.secrets) if self.secrets else value
+        return redacted(value, self.secrets) if self.secrets else value
 
     def past_attempt(self, path: str) -> tuple[NodeFailed, float | None] | None:
         entry = self.log.past.get((path, "attempt"))
@@ -332,14 +332,15 @@ class RunDeadline(Deadline):
         super().expire()
 
 
-def _redacted(value: Json, secrets: dict[str, str]) -> Json:
+def redacted(value: Json, secrets: dict[str, str]) -> Json:
+    """The value with secrets (by name) replaced by their references."""
     if type(value) is str:
         for name, secret in secrets.items():
             if secret and secret in value:
                 value = value.replace(secret, f"$secret.{name}")
         return value
     if type(value) is list:
-        return [_redacted(item, secrets) for item in value]
+        return [redacted(item, secrets) for item in value]
     if type(value) is dict:
-        return {_redacted(key, secrets): _redacted(item, secrets) for key, item in value.items()}
+        return {redacted(key, secrets): redacted(item, secrets) for key, item in value.items()}
     return value

@@ -12,7 +12,7 @@ from ..ir import Getter, Graph, Step, Yield, whole
 from ..values import Json
 from . import direct, durable
 from .caller import Direct
-from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of
+from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of, path_of
 from .lane import lane_of_task
 from .region import many
 from .scope import Scope
@@ -112,7 +112,8 @@ class CompileSite:
         if bound.direct is not None:
             in_time = self._in_time(bound)
             return lambda frame, args: in_time(args)
-        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{key_of(frame, spot)}")
+        place = _place_of(bound)
+        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")
 
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""
@@ -179,10 +180,18 @@ class CompileSite:
         return lambda frame: start(get(frame))
 
 
+def _place_of(bound: Any) -> Callable[[Frame, Spot], str]:
+    """What the key of a call is made of: trying again is the same call, except for a flow, which has a
+    run of its own for each try."""
+    return path_of if getattr(bound, "per_attempt", False) else key_of
+
+
 def _keyed(bound: Any, get: Getter, spot: Spot) -> Callable[[Frame], Awaitable[Json]]:
+    place = _place_of(bound)
+
     async def run(frame: Frame) -> Json:
         run_ = frame[RUN]
-        return run_.redact(await bound.call(get(frame), f"{run_.id}/{key_of(frame, spot)}"))
+        return run_.redact(await bound.call(get(frame), f"{run_.id}/{place(frame, spot)}"))
 
     return run
 

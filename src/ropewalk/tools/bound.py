@@ -75,6 +75,7 @@ class Bound:
 
     `direct`, for coroutine handlers only, is `call` without the timeout, in parts.
     `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
+    `per_attempt` asks for keys that tell the attempts of a node apart.
     """
 
     tool: Tool | None
@@ -84,6 +85,7 @@ class Bound:
     timeout: float
     execute: Execute
     stream: Stream
+    per_attempt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         if rules.validate_output and tool.output_schema is not None:
             gives = _checker(tool.output_schema, "result", rules.validator, fail.output)
     check_in, check_out = takes.check, gives.check
-    limit = (tool.timeout if tool is not None else None) or rules.timeout
+    limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout
     settle = _settler(route, check_out, fail)
 
     async def execute(
@@ -138,6 +140,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         call=call,
         direct=_direct(route.direct, takes, gives, settle, fail) if route.direct else None,
         timeout=limit,
+        per_attempt=route.per_attempt,
         execute=run,
         stream=streamer(route, check_in, limit, fail),
     )

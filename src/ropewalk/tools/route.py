@@ -24,6 +24,7 @@ from .tool import Handler, ToolBackend
 OnProgress: TypeAlias = Callable[[ProgressEvent], Any]
 Args: TypeAlias = dict[str, Json]
 Send: TypeAlias = Callable[[Args, str | None, float | None, OnProgress | None], Awaitable[Any]]
+Flows: TypeAlias = Callable[[], Any] | None
 OpenStream: TypeAlias = Callable[[Args, str | None], Awaitable[AsyncIterator[Any] | None]]
 
 
@@ -57,6 +58,8 @@ class Route:
     `open` gives the stream, or None where there is none. `keeps_time` says that the executor was told
     the timeout and may raise TimeoutError for it. `strict` says that it leaves its arguments as they are and that
     `normalise` gives checked JSON of ours: nothing is copied or checked a second time.
+    `timeout` (seconds) stands where the tool sets none.
+    `per_attempt` asks for keys that tell the attempts of a node apart.
     """
 
     send: Send
@@ -65,10 +68,22 @@ class Route:
     open: OpenStream | None = None
     keeps_time: bool = False
     strict: bool = False
+    timeout: float | None = None
+    per_attempt: bool = False
 
 
-def handler_route(handler: Handler) -> Route:
+class Routed:
+    """A handler that makes its own Route. `flows` is what the Runner was given: it gives the engine
+    that runs flows called as tools, None where there is no store."""
+
+    def route(self, flows: Flows, /) -> Route:
+        raise NotImplementedError
+
+
+def handler_route(handler: Handler, flows: Flows = None) -> Route:
     """The route to one Python callable, which gets the arguments by name."""
+    if isinstance(handler, Routed):
+        return handler.route(flows)
     if is_async_generator(handler):
 
         async def gather(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
@@ -91,7 +106,7 @@ def handler_route(handler: Handler) -> Route:
     return Route(send=in_thread)
 
 
-def registry_route(registry: LocalRegistry | None, name: str) -> Route:
+def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = None) -> Route:
     """The route to a handler looked up by name at every call."""
 
     async def find() -> Route:
@@ -100,7 +115,7 @@ def registry_route(registry: LocalRegistry | None, name: str) -> Route:
         handler = await maybe_await(registry.get(name))
         if handler is None:
             raise MissingHandler(f'local handler "{name}" not found')
-        return handler_route(handler)
+        return handler_route(handler, flows)
 
     async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         return await (await find()).send(args, key, timeout, on_progress)

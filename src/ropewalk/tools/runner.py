@@ -18,11 +18,13 @@ from .progress import Progress
 from .result import ProgressEvent, RunResult, StreamEvent
 from .route import (
     Args,
+    Flows,
     LocalRegistry,
     McpExecutor,
     OnProgress,
     ProviderExecutor,
     Route,
+    Routed,
     handler_route,
     mcp_route,
     provider_route,
@@ -49,7 +51,8 @@ class Runner:
     `index` is a Toolbox, or anything with `get(id) -> Tool | None` and `backends(id) -> list`, not async;
     what it does not know the resolvers are asked for. Resolvers, selector and executors may be sync or
     async. Executors and the local registry default to those of the index. `timeout` is in seconds,
-    for every call whose tool sets none.
+    for every call whose tool sets none. `flows` gives the engine in whose store the runs of flows that
+    are called as tools are kept; without one they run in memory.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Runner:
         provider: ProviderExecutor | None = None,
         local: LocalRegistry | None = None,
         timeout: float = DEFAULT_TIMEOUT,
+        flows: Flows = None,
     ) -> None:
         if not timeout > 0:
             raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}; math.inf means no limit")
@@ -74,6 +78,7 @@ class Runner:
         self._backends_resolver = backends_resolver
         self._selector = backend_selector
         self._given = {"mcp": mcp, "provider": provider, "local": local}
+        self._flows = flows
         self._rules = Rules(
             timeout=timeout, validate_input=validate_input, validate_output=validate_output, validator=validator
         )
@@ -269,8 +274,8 @@ class Runner:
             if handler is None and name == tool.id:
                 handler = tool.handler
             if handler is not None:
-                return handler_route(handler)
-        return registry_route(registry, name)
+                return handler_route(handler, self._flows)
+        return registry_route(registry, name, self._flows)
 
     def _executor(self, kind: str) -> Any:
         given = self._given[kind]
@@ -295,7 +300,17 @@ class Runner:
                     yield event
 
         limit = (tool.timeout if tool is not None else None) or self._rules.timeout
-        return Bound(tool=tool, backend=None, call=call, direct=None, timeout=limit, execute=execute, stream=stream)
+        flow = tool is not None and isinstance(tool.handler, Routed)
+        return Bound(
+            tool=tool,
+            backend=None,
+            call=call,
+            direct=None,
+            timeout=limit,
+            execute=execute,
+            stream=stream,
+            per_attempt=flow,
+        )
 
 
 def _as_tool(found: Any, who: str) -> Tool | None:

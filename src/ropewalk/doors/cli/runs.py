@@ -32,6 +32,7 @@ def ls(
     status: Annotated[str | None, Parameter(help="Only runs with this status.")] = None,
     kind: Annotated[str | None, Parameter(help="Only runs of this kind of definition.")] = None,
     search: Annotated[str | None, Parameter(help="Only runs whose id, name or error holds this text.")] = None,
+    all: Annotated[bool, Parameter(negative=(), help="Also flows that another run called as tools.")] = False,
     limit: Annotated[int, Parameter(help="At most so many.")] = 50,
     json: Json = False,
     store: StoreAddress = None,
@@ -42,7 +43,7 @@ def ls(
     async def work(app: App, _: Interrupts) -> Answer:
         from ...runs import summary
 
-        rows = app.runs.list(status=status, kind=kind, text=search, limit=limit)
+        rows = app.runs.list(status=status, kind=kind, text=search, all=all, limit=limit)
         now = time.time()
         gone = app.runs.interrupted()
         said = {r.id: "interrupted" if r.id in gone else r.status for r in rows}

@@ -1,0 +1,146 @@
+"""A flow as a tool: whatever can be written in a notation can be a step of something else.
+
+Called inside a run it is a run of its own in the same store, *part of* the one that calls it: its id is the
+idempotency key of the call, so that after a crash the call made again goes on with it. Called outside it is a
+run like any other; without an engine it runs in memory. Refused: a flow that reaches itself.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Final
+
+from ..errors import FlowFailed, InvalidFlow, Problem
+from ..ir import Flow
+from ..tools.route import Args, Flows, OnProgress, Route, Routed
+from ..tools.tool import Tool
+from ..values import Json
+from .bare import run_program
+from .caller import Caller
+from .engine import Job, new_run_id
+from .program import Program, compile_flow
+from .run import Ending
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("ropewalk_flow_tools", default=())
+"""The flow tools that are running around the current call: (id, fingerprint) of each, outermost first."""
+
+
+class FlowTool(Routed):
+    """The handler of a flow's Tool; safe for concurrent use.
+
+    `caller` calls its tools; `given` says that this is no toolbox of an app's, so that only whoever has it can
+    go on with a run. `ready` is awaited before each run (connect what is missing, refuse what is wrong).
+    `engine` gives the engine of calls that come from no other one.
+    """
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        kind: str,
+        flow: Flow,
+        fingerprint: str,
+        document: Json,
+        render: Callable[[Ending], dict[str, Json]],
+        caller: Caller,
+        given: bool = False,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        engine: Flows = None,
+    ) -> None:
+        self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
+        self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
+        self._program: Program | None = None
+
+    async def __call__(self, **args: Json) -> Json:
+        return value_of(await self.run(args, self.engine))
+
+    def route(self, flows: Flows, /) -> Route:
+        """The flow keeps its own time; each attempt is a run of its own."""
+
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
+            return value_of(await self.run(args, flows or self.engine, key))
+
+        return Route(send=send, timeout=math.inf, per_attempt=True)
+
+    async def run(self, args: Args, flows: Flows = None, key: str | None = None) -> dict[str, Json]:
+        """Run it, and give what its notation says of the ending."""
+        mark, around = (self.id, self.fingerprint), _inside.get()
+        if mark in around:
+            names = [id for id, _ in around[around.index(mark) :]]
+            raise InvalidFlow([Problem(path=self.id, message=cycle(names))])
+        token = _inside.set((*around, mark))
+        try:
+            if self.ready is not None:
+                await self.ready()
+            if flows is not None:
+                result: dict[str, Json] = await flows().run_part(self._job(args), key)
+                return result
+            return self.render(await run_program(self._compiled(), args, run_id=key or new_run_id()))
+        finally:
+            _inside.reset(token)
+
+    def _job(self, args: Args) -> Job:
+        return Job(
+            run_id=new_run_id(),
+            kind=self.kind,
+            name=self.flow.name,
+            flow=self.flow,
+            fingerprint=self.fingerprint,
+            document=self.document,
+            caller=self.caller,
+            render=self.render,
+            input=args,
+            context={"executor": self.given},
+        )
+
+    def _compiled(self) -> Program:
+        program = self._program
+        if program is None or program.version != self.caller.version:
+            program = self._program = compile_flow(self.flow, self.caller)
+        return program
+
+
+def value_of(result: dict[str, Json]) -> Json:
+    """The value of a flow that was called as a tool, also where some of it failed and it went on; FlowFailed
+    when it did not reach its end."""
+    status = str(result.get("status", "stopped"))
+    if status in ("completed", "partial"):
+        return result.get("result", result.get("results"))
+    run_id = str(result.get("executionId", ""))
+    raise FlowFailed(_why(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)
+
+
+def _why(result: dict[str, Json]) -> str:
+    said, errors = result.get("error"), result.get("errors")
+    if said is None and isinstance(errors, list) and errors:
+        said = errors[-1]
+    if isinstance(said, dict):
+        where = f"{said['nodeId']}: " if said.get("nodeId") else ""
+        return f"{where}{said.get('message', '')}"
+    return str(said or "")
+
+
+def cycle(names: list[str]) -> str:
+    """What is said of tools that call each other in a circle; each name once."""
+    return f"{names[0]} reaches itself: {' -> '.join([*names, names[0]])}"
+
+
+def tool_name(text: str) -> str:
+    """A name of people's as that of a tool: other characters than `[A-Za-z0-9_.-]` become `_`."""
+    return _NO_NAME.sub("_", text).strip("_")[:128]
+
+
+def input_schema_of(flow: Flow) -> dict[str, Json]:
+    """What a flow takes as a tool: any object where it does not say."""
+    schema = flow.input_schema
+    return schema if isinstance(schema, dict) else {"type": "object"}
+
+
+def flow_of(tool: Tool | None) -> FlowTool | None:
+    """The flow behind a tool; None for every other tool."""
+    handler = tool.handler if tool is not None else None
+    return handler if isinstance(handler, FlowTool) else None
