@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +38,15 @@ async def refused(tools: DirectoryCaller, tool_id: str, args: dict[str, Any] | N
     with pytest.raises(ToolError) as caught:
         await call(tools, tool_id, args, key)
     return caught.value.reason
+
+
+def _no_node() -> str:
+    if shutil.which("node") is not None:
+        return ""
+    if os.environ.get("CI") == "true":
+        raise AssertionError("node is not on the PATH")
+    return "node is not on the PATH"
+
+
+needs_node = pytest.mark.skipif(bool(_no_node()), reason="node is not on the PATH")
+"""For tests of JavaScript modules; never skipped in CI."""

@@ -17,6 +17,7 @@ from .bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
 from .delta import checked
 from .imports import Mark, mark_of, renewed
 from .inside import Impl, WrongPath, find_impl
+from .javascript import NodeProcesses
 from .module import PythonModule
 from .route import Args, OnProgress, Route
 from .snapshot import Snapshot
@@ -37,6 +38,7 @@ class DirectoryCaller:
         self.base, self.root = base, Path(root).resolve()
         self.kinds: dict[str, Bind] = {"impl": self._impl}
         self._env = dict(env or {})
+        self._node = NodeProcesses(self.root, self._env)
         self._rules = Rules(timeout=getattr(base, "timeout", DEFAULT_TIMEOUT) if timeout is None else timeout)
         self._files: dict[Path, Mark | None] = {}
         self._bound: dict[str, Any] = {}
@@ -65,10 +67,12 @@ class DirectoryCaller:
         return found
 
     async def ended(self, run_id: str) -> None:
-        """Let go of what is kept for a run."""
+        """Let go of what is kept for a run: its Node.js process."""
+        await self._node.ended(run_id)
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Let go of everything; calls under way fail."""
+        await self._node.close()
 
     def _impl(self, tool_id: str) -> Bound:
         text = tool_id.partition(":")[2]
@@ -80,13 +84,15 @@ class DirectoryCaller:
                 self._files[path] = mark_of(path)  # once it is there, this is another answer
             raise ExecutionFailed(tool_id, "resolve", wrong) from wrong
         self._files[impl.file] = mark_of(impl.file)
-        return self._python(tool_id, impl)
+        return self._module(tool_id, impl)
 
-    def _python(self, tool_id: str, impl: Impl) -> Bound:
+    def _module(self, tool_id: str, impl: Impl) -> Bound:
         module = PythonModule(self.root, impl)
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-            return await module.call(self._given(args))
+            if impl.language == "python":
+                return await module.call(self._given(args))
+            return await self._node.call(impl, {**args, "_env": self._env} if self._env else args, key)
 
         route = Route(send=send, normalise=lambda raw: (checked(raw, impl.shown), None), strict=True)
         return bind_route(tool_id, None, None, route, self._rules)

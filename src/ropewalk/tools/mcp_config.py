@@ -19,16 +19,12 @@ from ..config.variables import fill
 from ..errors import ConfigError
 from ..frozen import dataclass
 from ..values import closest
+from .child import inherited
 
 _COMMON: Final = ("timeout", "connect_timeout", "mode")
 _STDIO: Final = ("command", "args", "env", "cwd")
 _HTTP: Final = ("url", "headers")
 _KEYS: Final = _STDIO + _HTTP + _COMMON
-
-# What a child may inherit. Everything else in our environment, tokens above all, stays here.
-INHERITED: Final = (
-    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"
-)  # fmt: skip
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BREAKS: Final = re.compile(r"[\0\r\n]")
@@ -111,9 +107,7 @@ def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], frozenset[
 def child_environment(config: ServerConfig) -> tuple[dict[str, str], frozenset[str]]:
     """The whole environment of a child: the allow-list, then the server's own `env`."""
     own, secrets = resolved(config, "env")
-    # A value that starts like this is an exported shell function: code, not data.
-    kept = {key: value for key in INHERITED if (value := os.environ.get(key)) and not value.startswith("()")}
-    return kept | own, secrets
+    return inherited() | own, secrets
 
 
 def _known() -> str:

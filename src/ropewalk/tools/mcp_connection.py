@@ -15,14 +15,15 @@ import re
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
+from .child import Child, harmless
 from .mcp_config import ServerConfig, resolved
 from .mcp_definition import Definition, list_definitions
 from .mcp_http import LOST, UNDELIVERED, http_streams
 from .mcp_negotiation import LegacyOnly, follow_changes, negotiate
-from .mcp_process import Child, spawn
+from .mcp_process import spawn
 from .mcp_request import NoAnswer, Request, ServerRefused, Undelivered
 from .mcp_stdio import StdioStreams
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from mcp import ClientSession, MCPError
 
 log = logging.getLogger("ropewalk.mcp")
-
-_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Connection:
@@ -283,8 +282,7 @@ class Connection:
             text += f"; its stderr ends with:\n{said}"
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        # A server's text must not drive the terminal that shows it.
-        return _CONTROL.sub("", text)
+        return harmless(text)
 
     def _address(self) -> str:
         return re.sub(r"//[^/?#]*@", "//", self.config.url).partition("?")[0]

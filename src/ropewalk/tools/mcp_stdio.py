@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from ..values import MAX_BYTES
-from .mcp_process import Child
+from .child import Child
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

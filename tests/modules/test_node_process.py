@@ -1,0 +1,404 @@
+"""The Node.js process of a run: when it starts and ends, what it may see, how it dies, what is sent to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.lab import flow, job, node, obj
+from modules.folder import call, caller, needs_node, refused, written
+from ropewalk.engine.engine import Engine
+from ropewalk.errors import ToolError, ToolTimeout
+from ropewalk.expr.ast import Ref
+from ropewalk.ir import Graph
+from ropewalk.journal import MemoryStore
+from ropewalk.ops import Call
+from ropewalk.tools import node_process
+from ropewalk.tools.directory import DirectoryCaller
+from ropewalk.tools.node_process import Lent, NodeProcess
+from tools.mcp_lab import alive, gone
+
+pytestmark = needs_node
+
+PID = "export default () => ({ state_delta: { pid: process.pid } })"
+SPIN = "export default () => { console.log('spinning'); for (;;); }"
+WAIT = """import { writeFileSync } from 'node:fs'
+export default (args) => { writeFileSync(args.file, String(process.pid)); return new Promise(() => {}) }"""
+
+
+async def pid_of(tools: DirectoryCaller, key: str = "r/n") -> int:
+    return int((await call(tools, "impl:pid.mjs", {}, key))["state_delta"]["pid"])
+
+
+async def written_by(file: Path) -> int:
+    """The process that wrote its number into this file, once it has."""
+
+    def text() -> str:
+        return file.read_text() if file.is_file() else ""
+
+    await asyncio.to_thread(until, text)
+    return int(text())
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for what another process does: there is no event of it."""
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+# --- its life --------------------------------------------------------------------------------------
+
+
+async def test_each_run_has_a_process_which_goes_with_it(tmp_path: Path) -> None:
+    tools = caller(tmp_path, {"pid.mjs": PID})
+    one, again, two = await asyncio.gather(pid_of(tools, "one/a"), pid_of(tools, "one/b[3]/c"), pid_of(tools, "two/a"))
+    assert one == again != two
+    await tools.ended("one")
+    assert gone(one)
+    assert alive(two)
+    assert await pid_of(tools, "two/b") == two
+    await tools.ended("never started")
+    await tools.close()
+    assert gone(two)
+
+
+async def test_a_module_keeps_what_it_remembers_for_one_run(tmp_path: Path) -> None:
+    tools = caller(tmp_path, {"x.mjs": "let n = 0\nexport default () => ({ state_delta: { n: ++n } })"})
+    counts = [(await call(tools, "impl:x.mjs", {}, key))["state_delta"]["n"] for key in ("a/1", "a/2", "b/1")]
+    assert counts == [1, 2, 1]
+    await tools.close()
+
+
+@pytest.mark.parametrize("how", ["completed", "failed", "stopped", "cancelled"])
+async def test_nothing_is_left_of_it_however_a_run_ends(tmp_path: Path, how: str) -> None:
+    files = {"pid.mjs": PID, "wait.mjs": WAIT, "bad.mjs": "export default () => { throw new Error('x') }"}
+    tools, engine, mark = caller(tmp_path, files), Engine(MemoryStore(durable=True)), tmp_path / "mark"
+    last = {"completed": "pid", "failed": "bad"}.get(how, "wait")
+    steps = (
+        node("a", Call(tool="impl:pid.mjs", args=obj())),
+        node("b", Call(tool=f"impl:{last}.mjs", args=obj(file=Ref("input", ())))),
+    )
+    body = Graph(nodes=steps, ordered=True, result=Ref("out", ("a", "state_delta", "pid")))
+    running = asyncio.ensure_future(engine.run(job(flow(body), tools, "r", input=str(mark))))
+    if last == "wait":
+        pid = await written_by(mark)
+        assert engine.stop("r") if how == "stopped" else running.cancel()
+    await asyncio.wait([running])
+    if how == "cancelled":
+        assert running.cancelled()
+    else:
+        assert running.result()["status"] == how
+        pid = running.result()["outputs"]["a"]["state_delta"]["pid"]
+    assert gone(pid)
+
+
+async def test_what_a_module_starts_ends_with_it(tmp_path: Path) -> None:
+    source = """import { spawn } from 'node:child_process'
+    export default () => ({ state_delta: { pid: spawn('sleep', ['600']).pid } })"""
+    tools = caller(tmp_path, {"x.mjs": source})
+    pid = (await call(tools, "impl:x.mjs"))["state_delta"]["pid"]
+    assert alive(pid)
+    await tools.ended("r")
+    await asyncio.to_thread(until, lambda: not alive(pid))
+
+
+async def test_calls_under_way_fail_when_everything_is_closed(tmp_path: Path) -> None:
+    tools, mark = caller(tmp_path, {"wait.mjs": WAIT}), tmp_path / "mark"
+    waiting = asyncio.ensure_future(refused(tools, "impl:wait.mjs", {"file": str(mark)}))
+    pid = await written_by(mark)
+    await tools.close()
+    assert "wait.mjs: the Node.js process of this run ended" in await waiting
+    assert gone(pid)
+
+
+# --- its surroundings --------------------------------------------------------------------------------
+
+
+async def test_it_gets_a_clean_environment_and_what_was_let_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "must-not-leak")
+    monkeypatch.setenv("NODE_OPTIONS", "--no-such-option")
+    delta = "{ names: Object.keys(process.env), token: process.env.TOKEN, env: args._env }"
+    source = f"export default (args) => ({{ state_delta: {delta} }})"
+    tools = caller(tmp_path, {"x.mjs": source}, env={"TOKEN": "t"})
+    found = (await call(tools, "impl:x.mjs"))["state_delta"]
+    await tools.close()
+    assert (found["token"], found["env"]) == ("t", {"TOKEN": "t"})
+    allowed = {
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LOGNAME",
+        "PATH",
+        "SHELL",
+        "TERM",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "TOKEN",
+    }
+    assert set(delta["names"]) <= allowed
+
+
+async def test_it_gets_no_open_file_of_ours(tmp_path: Path) -> None:
+    source = """import { readdirSync, readlinkSync } from 'node:fs'
+    const at = (fd) => { try { return readlinkSync(`/proc/self/fd/${fd}`) } catch { return '' } }
+    export default () => ({ state_delta: { open: readdirSync('/proc/self/fd').map(at) } })"""
+    tools = caller(tmp_path, {"x.mjs": source, "secret": "x"})
+    with open(tmp_path / "secret") as held:  # noqa: ASYNC230 - a file that is open meanwhile
+        os.set_inheritable(held.fileno(), True)
+        delta = (await call(tools, "impl:x.mjs"))["state_delta"]
+        await tools.close()
+    assert not [path for path in delta["open"] if "secret" in path]
+
+
+async def test_without_node_it_is_said_what_to_install(tmp_path: Path) -> None:
+    tools = caller(tmp_path, {"tools/x.mjs": PID}, env={"PATH": str(tmp_path)})
+    with pytest.raises(ToolError) as caught:
+        await call(tools, "impl:tools/x.mjs")
+    said = caught.value.reason
+    assert said.startswith("tools/x.mjs needs Node.js 18 or newer, and there is no `node` on the PATH: install it from")
+    assert not caught.value.retryable
+
+
+def fake(folder: Path, script: str) -> dict[str, str]:
+    """An environment whose `node` is this script."""
+    folder.mkdir()
+    (folder / "node").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "node").chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+async def test_a_node_that_is_too_old_is_told_so(tmp_path: Path) -> None:
+    path = os.environ["PATH"]
+    written(tmp_path, {"old.cjs": "Object.defineProperty(process, 'versions', "
+                                  "{ value: { ...process.versions, node: '16.20.0' } })"})  # fmt: skip
+    env = fake(tmp_path / "bin", f'PATH="{path}" exec node -r "{tmp_path}/old.cjs" "$@"')
+    said = await refused(caller(tmp_path, {"x.mjs": PID}, env=env), "impl:x.mjs")
+    assert said.startswith("x.mjs needs Node.js 18 or newer; ")
+    assert "is 16.20.0: install it from" in said
+
+
+async def test_a_node_that_does_not_start_is_told_with_its_words(tmp_path: Path) -> None:
+    env = fake(tmp_path / "bin", "echo 'a library is missing' >&2; exit 7")
+    said = await refused(caller(tmp_path, {"x.mjs": PID}, env=env), "impl:x.mjs")
+    assert said.startswith("x.mjs: Node.js (")
+    assert "exited with code 7; its output ends with:\na library is missing" in said
+    (tmp_path / "bin" / "node").write_text("no program")
+    said = await refused(caller(tmp_path, env=env), "impl:x.mjs")
+    assert "cannot be started" in said
+
+
+async def test_a_link_put_there_later_is_not_followed(tmp_path: Path) -> None:
+    outside = written(tmp_path, {"outside.mjs": PID}) / "outside.mjs"
+    tools = caller(tmp_path / "home", {"pid.mjs": PID})
+    bound = tools.bind("impl:pid.mjs")
+    (tmp_path / "home" / "pid.mjs").unlink()
+    (tmp_path / "home" / "pid.mjs").symlink_to(outside)
+    with pytest.raises(ToolError, match=r"pid\.mjs is a link that leads out of the directory"):
+        await bound.call({}, "r/n")
+
+
+# --- how it dies -------------------------------------------------------------------------------------
+
+
+async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_path: Path) -> None:
+    tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT}), tmp_path / "mark"
+    waiting = asyncio.ensure_future(refused(tools, "impl:wait.mjs", {"file": str(mark)}))
+    pid = await written_by(mark)
+    os.kill(pid, signal.SIGKILL)
+    assert await waiting == "wait.mjs: the Node.js process of this run ended: was killed by SIGKILL"
+    assert gone(pid)
+    other = await pid_of(tools)
+    assert other != pid
+    os.kill(other, signal.SIGKILL)  # now between two calls
+    assert await asyncio.to_thread(gone, other)
+    assert await pid_of(tools) not in (pid, other)
+    await tools.close()
+
+
+async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(tmp_path: Path) -> None:
+    tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT, "spin.mjs": SPIN}), tmp_path / "mark"
+    tools_in_time = DirectoryCaller(tools.base, tmp_path, timeout=1.5)
+    tools_in_time._node = tools._node  # the same processes, with less time
+    other = asyncio.ensure_future(refused(tools, "impl:wait.mjs", {"file": str(mark)}))
+    pid = await written_by(mark)
+    with pytest.raises(ToolTimeout):
+        await call(tools_in_time, "impl:spin.mjs")
+    next_one = await pid_of(tools)
+    assert next_one != pid
+    said = "wait.mjs: the Node.js process of this run ended: spin.mjs was given up and held it, so that it was killed"
+    assert await other == said
+    assert gone(pid)
+    await tools.close()
+
+
+async def test_an_endless_loop_ends_with_the_run(tmp_path: Path) -> None:
+    tools = caller(tmp_path, {"pid.mjs": PID, "spin.mjs": SPIN})
+    pid = await pid_of(tools)
+    spinning = asyncio.ensure_future(refused(tools, "impl:spin.mjs"))
+    await asyncio.sleep(0)
+    await tools.ended("r")
+    assert "spin.mjs: the Node.js process of this run ended: was ended with its run" in await spinning
+    assert gone(pid)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("export default () => {\n  process.exit(3)\n}", "process.exit(3) was called at x.mjs:2:11"),
+        ("export default () => {\n  process.exit()\n}", "process.exit() was called at x.mjs:2:11"),
+        ("export default () => new Promise(() => setTimeout(() => {\n  throw new Error('late')\n}, 1))",
+         "an error was not caught at x.mjs:2:9: Error: late"),
+        ("export default () => new Promise(() => {\n  Promise.reject(new Error('nobody'))\n})",
+         "a rejected promise was not handled at x.mjs:2:18: Error: nobody"),
+        ("export default () => process.kill(process.pid, 'SIGTERM') && new Promise(() => {})", "was killed by SIGTERM"),
+        ("export default () => process.abort()", "was killed by SIGABRT"),
+        ("import { closeSync } from 'node:fs'\nexport default () => {\n  for (let i = 3; i < 100; i++) try { closeSync(i) } "
+         "catch {}\n  return new Promise(() => setInterval(() => {}, 1000)) }", "ended"),
+    ],
+    ids=["exit", "exit without code", "timer", "rejection", "signal", "abort", "descriptors"],
+)  # fmt: skip
+async def test_a_module_that_ends_the_process_is_told_and_the_next_call_works(
+    tmp_path: Path, source: str, said: str
+) -> None:
+    tools = caller(tmp_path, {"x.mjs": source, "pid.mjs": PID}, timeout=10)
+    told = await refused(tools, "impl:x.mjs")
+    assert told.startswith("x.mjs: the Node.js process of this run ended: ")
+    assert said in told
+    assert await pid_of(tools)
+    await tools.close()
+
+
+PARENT = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from modules.folder import call, caller
+from pathlib import Path
+
+async def main():
+    tools = caller(Path(sys.argv[2]))
+    print((await call(tools, "impl:pid.mjs"))["state_delta"]["pid"], flush=True)
+    if sys.argv[3] != "idle":
+        await call(tools, f"impl:{sys.argv[3]}.mjs")
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("doing", ["idle", "spin"])
+async def test_nothing_is_left_when_we_are_killed(tmp_path: Path, doing: str) -> None:
+    said = "import { writeSync } from 'node:fs'\nexport default () => { writeSync(1, 'x'); for (;;); }"
+    written(tmp_path, {"pid.mjs": PID, "spin.mjs": said})
+    tests = str(Path(__file__).parents[1])
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PARENT, tests, str(tmp_path), doing, stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    pid = int(await parent.stdout.readline())
+    assert alive(pid)
+    if doing == "spin":
+        before = cpu(pid)
+        await asyncio.to_thread(until, lambda: cpu(pid) >= before + 5)
+    parent.kill()
+    await parent.wait()
+    assert gone(pid)
+
+
+def cpu(pid: int) -> int:
+    """Clock ticks that a process has used."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+# --- what is sent ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The heads of all frames sent in this test."""
+    heads: list[dict[str, Any]] = []
+    real = NodeProcess._send
+
+    def noted(self: NodeProcess, head: dict[str, Any], body: bytes = b"") -> None:
+        heads.append(head)
+        real(self, head, body)
+
+    monkeypatch.setattr(NodeProcess, "_send", noted)
+    return heads
+
+
+LENGTH = "export default (args) => ({ state_delta: { n: args._state.rows.length + args._edge_inputs.a.length } })"
+
+
+async def test_the_state_is_sent_once_and_again_only_where_it_has_changed(
+    tmp_path: Path, sent: list[dict[str, Any]]
+) -> None:
+    tools = caller(tmp_path, {"x.mjs": LENGTH})
+    rows, other = [1, 2], [3]
+
+    async def length(state: dict[str, Any]) -> int:
+        args = {"_state": state, "_edge_inputs": {"a": rows}}
+        return int((await call(tools, "impl:x.mjs", args))["state_delta"]["n"])
+
+    assert [await length({"rows": rows, "other": other, "n": i}) for i in range(3)] == [4, 4, 4]
+    assert [head["op"] for head in sent] == ["value", "value", "call", "call", "call"]
+    assert await length({"rows": [1], "other": other}) == 3
+    assert [head["op"] for head in sent][5:] == ["value", "call"]
+    await tools.close()
+
+
+async def test_the_rounds_of_a_map_share_one_state(tmp_path: Path, sent: list[dict[str, Any]]) -> None:
+    from ropewalk.expr.ast import Lit
+    from ropewalk.ops import Map
+
+    tools = caller(tmp_path, {"x.mjs": "export default (args) => ({ state_delta: { n: args._state.rows.length } })"})
+    call_ = Call(tool="impl:x.mjs", args=obj(), also=obj(_state=Ref("state", ())))
+    body = Graph(nodes=(node("i", call_),), ordered=True)
+    steps = (node("m", Map(items=Lit(list(range(10))), body=body, limit=4)),)
+    made = flow(Graph(nodes=steps), state={"rows": [1, 2, 3]})
+    ended = await Engine(MemoryStore()).run(job(made, tools))
+    assert ended["status"] == "completed"
+    assert [head["op"] for head in sent].count("value") == 1
+    assert [head["op"] for head in sent].count("call") == 10
+
+
+async def test_values_not_used_for_long_are_let_go_of(
+    tmp_path: Path, sent: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_process, "_MOST_LENT", 2)
+    tools = caller(tmp_path, {"x.mjs": LENGTH})
+    kept: list[Any] = [[i] * i for i in range(5)]
+    for rows in (*kept, kept[0]):
+        args = {"_state": {"rows": rows}, "_edge_inputs": {"a": kept[1]}}
+        assert (await call(tools, "impl:x.mjs", args))["state_delta"] == {"n": len(rows) + 1}
+    assert len([handle for head in sent if head["op"] == "drop" for handle in head["handles"]]) == 4
+    await tools.close()
+
+
+def test_values_that_were_let_go_of_get_a_new_handle() -> None:
+    lent = Lent()
+    one: list[int] = []
+    handle, body = lent.handle(one)
+    assert body == b"[]"
+    assert lent.handle(one) == (handle, None)
+    others = [[i] for i in range(node_process._MOST_LENT)]
+    for other in others:
+        lent.handle(other)
+    assert lent.surplus() == [handle]
+    assert lent.surplus() == []
+    again, body = lent.handle(one)
+    assert again != handle
+    assert body == b"[]"
