@@ -96,6 +96,8 @@ class NodeProcess:
         """Whether calls can be sent; where that is being found out, the answer is waited for."""
         if self._question is not None:
             await asyncio.shield(self._question)
+        if self._reader.at_eof() and self._listener is not None:
+            await asyncio.shield(self._listener)  # it is finding out how the process ended
         return not self._over
 
     async def call(self, impl: Impl, args: dict[str, Any]) -> Any:
