@@ -255,7 +255,8 @@ async def test_an_endless_loop_ends_with_the_run(tmp_path: Path) -> None:
         ("export default () => process.kill(process.pid, 'SIGTERM') && new Promise(() => {})", "was killed by SIGTERM"),
         ("export default () => process.abort()", "was killed by SIGABRT"),
         ("import { closeSync } from 'node:fs'\nexport default () => {\n"
-         "  for (let i = 3; i < 100; i++) try { closeSync(i) } catch {}\n  return new Promise(() => setInterval(() => {}, 1000)) }", "ended"),
+         "  for (let i = 3; i < 100; i++) try { closeSync(i) } catch {}\n"
+         "  return new Promise(() => setInterval(() => {}, 1000))\n}", "ended"),
     ],
     ids=["exit", "exit without code", "timer", "rejection", "signal", "abort", "descriptors"],
 )  # fmt: skip
