@@ -1,6 +1,6 @@
 """What happens in a run, as data: one vocabulary for journal, progress, traces and pages.
 
-run.started  node.started  node.finished  node.failed  node.skipped  attempt.failed
+run.started  node.ready  node.started  node.finished  node.failed  node.skipped  attempt.failed
 timer.set  branch.taken  items.listed  state.write  run.resumed  run.interrupted  run.finished
 """
 

@@ -88,13 +88,13 @@ def start(channels: Mapping[str, Channel], given: Mapping[str, Json] | None = No
     return values
 
 
-def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Json]]) -> None:
-    """Raise InvalidValue unless every channel is declared and every update has a type it takes:
-    what its reducer asks for, and the `type` in its schema. Null always fits."""
+def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Json]], node: str = "") -> None:
+    """Raise InvalidValue unless every channel is declared and every update has a type it takes: what its
+    reducer asks for, and the `type` in its schema. Null always fits. `node` is who writes."""
     for name, update in writes:
         channel = channels.get(name)
         if channel is None:
-            raise undeclared(name, channels)
+            raise undeclared(name, channels, node)
         if update is None:
             continue
         takes = _takes(channel)
@@ -107,14 +107,14 @@ def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Js
 
 
 def write_check(
-    channels: Mapping[str, Channel], names: Iterable[str] | None
+    channels: Mapping[str, Channel], names: Iterable[str] | None, node: str = ""
 ) -> Callable[[Iterable[tuple[str, Json]]], None] | None:
     """`check_writes` for who writes only to `names` (None: to any), None where nothing can be wrong."""
     if names is not None:
         written = [channels.get(name) for name in names]
         if all(c is not None and _takes(c) is None and not _declared_types(c) for c in written):
             return None
-    return lambda writes: check_writes(channels, writes)
+    return lambda writes: check_writes(channels, writes, node)
 
 
 def _takes(channel: Channel) -> str | None:
@@ -127,10 +127,12 @@ def _declared_types(channel: Channel) -> list[Any]:
     return [allowed] if isinstance(allowed, str) else allowed or []
 
 
-def undeclared(name: str, channels: Mapping[str, Channel]) -> InvalidValue:
-    """The error for a write to a channel that does not exist, with what was probably meant."""
+def undeclared(name: str, channels: Mapping[str, Channel], node: str = "") -> InvalidValue:
+    """The error for a write, of `node`, to a channel that does not exist, with what was probably meant."""
     near = closest(name, channels)
     hint = f"; did you mean {near}?" if near else ""
+    if node:
+        return InvalidValue("", f'Node "{node}" wrote to undeclared state field "{name}"{hint}')
     return InvalidValue(f"state.{name}", f'undeclared state field "{name}"{hint}')
 
 

@@ -201,6 +201,10 @@ class Walk:
         else:
             if not kinds_of(got) & (OBJECT | NULL):
                 read.tell(f"must be an object of state fields; this is {say(kinds_of(got))}", None)
+            assert read.node is not None
+            for i, name in enumerate(read.node.meta.writes):  # what cannot be read off the expression, but was said
+                if name in self.flow.state and self.flow.state[name].reduce == "set_once":
+                    self.writers.add(name, (*self.steps, (self.graph, read.node, "")), read.owners, (None, i))
             return
         for name, inner, known in updates:
             self._update(name, inner, known)

@@ -5,16 +5,40 @@ Both are wrapped around a node only when somebody listens, so a run nobody watch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import NodeFailed
 from ..ir import Graph, node_parts
 from ..journal.journal import Entry
+from ..values import Json
 from .frame import RUN, Frame, Outcome, Spot, path_of
 from .lane import clock
 from .policy import Go
 
 REASONS = {"skipped": "condition is false", "dead": "not reached"}
+
+
+def readied(spots: list[Spot]) -> Callable[[Frame, int], None]:
+    """Tell node.ready: everything that a node of an unordered region needs is done. In order it would only say
+    that it starts."""
+
+    def tell(frame: Frame, index: int) -> None:
+        spot = spots[index]
+        if not spot.node.meta.hidden:
+            frame[RUN].tell("node.ready", path_of(frame, spot), spot.name)
+
+    return tell
+
+
+def wrote(spot: Spot) -> Callable[[Frame, dict[str, Json]], None]:
+    """Tell state.write: what a node has written, by channel."""
+
+    def tell(frame: Frame, updates: dict[str, Json]) -> None:
+        run_ = frame[RUN]
+        run_.tell("state.write", path_of(frame, spot), spot.name, run_.redact(updates))
+
+    return tell
 
 
 def watched(go: Go, spot: Spot) -> Go:

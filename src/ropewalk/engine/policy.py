@@ -1,8 +1,9 @@
 """Retry, timeout, fallback, conditions and state: wrapped around a node only where it has them.
 
 Each wrapper takes `go(frame) -> value or Outcome` and gives another. The order, from the inside:
-what the op does, the state writes of the regions it entered, the node's own result, the gate and the condition, one
-attempt's timeout, the retries and the fallback, and outermost the node's own writes.
+what the op does, the state writes of the regions it entered, the node's own result, the gate and the condition, the
+node's own writes (so that one that is refused fails the attempt), one attempt's timeout, the retries and the fallback.
+The own writes of a node that has regions come outermost: what those wrote is not undone.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
-from ..expr.ast import Expr, Obj, Ref
+from ..expr.ast import Obj, Ref
 from ..expr.budget import weigh
-from ..ir import Channel, Node, Policy, Writes, Yield
+from ..ir import Channel, Getter, Node, Policy, Writes, Yield
 from ..state import write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
@@ -76,11 +77,16 @@ def writer(channels: Channels, spot: Spot, ordered: bool) -> Callable[[Frame, Wr
 
 
 def own_writes(
-    channels: Channels, kept: Expr, updates: Callable[[Frame], Json], write: Callable[[Frame, Writes], None]
+    channels: Channels,
+    spot: Spot,
+    updates: Callable[[Frame], Json],
+    write: Callable[[Frame, Writes], None],
+    tell: Callable[[Frame, dict[str, Json]], None] | None = None,
 ) -> Callable[[Frame], None]:
     """What a node's own `writes` do: updates of a wrong type, or to no declared channel, fail the
     node before any of them is folded in."""
-    check = write_check(channels, [key for key, _ in kept.fields] if isinstance(kept, Obj) else None)
+    kept = spot.node.writes
+    check = write_check(channels, [key for key, _ in kept.fields] if isinstance(kept, Obj) else None, spot.name)
 
     def apply(frame: Frame) -> None:
         changes = updates(frame)
@@ -91,6 +97,8 @@ def own_writes(
             if check is not None:
                 check(made)
             write(frame, made)
+            if tell is not None and made:
+                tell(frame, changes)
 
     return apply
 
@@ -141,8 +149,10 @@ def guarded(go: Go, gate: Callable[[Frame], bool] | None, when: Callable[[Frame]
     return run
 
 
-def tried(go: Go, policy: Policy, stand_in: Callable[[Frame], Json] | None, spot: Spot, durable: bool) -> Go:
-    """Attempts with pauses between them, then the stand-in value or the failure.
+def tried(
+    go: Go, policy: Policy, stand_in: Getter | None, own: Callable[[Frame], None] | None, spot: Spot, durable: bool
+) -> Go:
+    """Attempts with pauses between them, then the stand-in value, with the node's `own` writes, or the failure.
 
     What time decided (a timeout, a failed attempt, when the next one is due) is journaled before
     anything depends on it, so a resumed run does not try again what already failed.
@@ -190,6 +200,9 @@ def tried(go: Go, policy: Policy, stand_in: Callable[[Frame], Json] | None, spot
             frame[spot.error_slot] = as_error(failed)
         if on_error.reported:
             run_.errors.append(failed)
-        return Outcome("failed", stand_in(frame), failed)
+        value = frame[spot.slot] = Outcome("failed", stand_in(frame), failed)
+        if own is not None:
+            own(frame)
+        return value
 
     return run

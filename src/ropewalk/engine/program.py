@@ -16,7 +16,7 @@ from . import policy
 from .caller import Caller
 from .foldorder import FoldPlan, fold_into
 from .frame import LOG, STATE, Region, Spot
-from .observe import noted, watched
+from .observe import noted, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line
 from .scope import Scope
 from .site import CompiledBody, CompileSite, opener, reopener
@@ -135,7 +135,7 @@ class Builder:
             return (line if self.records else bare_line)(cells, spots, finish)
         position = {node.id: i for i, node in enumerate(body.nodes)}
         needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
-        return graph(cells, spots, needs, body.limit, finish)
+        return graph(cells, spots, needs, body.limit, finish, readied(spots) if self.watched else None)
 
     def node(self, spot: Spot, plan: FoldPlan | None) -> Cell:
         """One node: what its op does, and around it only what the node has."""
@@ -156,7 +156,8 @@ class Builder:
         own = None
         if node.writes is not None:
             updates = compile_expr(node.writes, scope.resolve)
-            own = policy.own_writes(self.channels, node.writes, updates, write)
+            tell = wrote(spot) if shown and self.watched else None
+            own = policy.own_writes(self.channels, spot, updates, write, tell)
         if simple and own is not None:
             hook = policy.write_hook(self.channels, node, own, region)
             return _cell(step, spot, hook)
@@ -167,8 +168,11 @@ class Builder:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
-        run = self._policies(node, spot, scope, run)
-        if own is not None:
+        tried = self.exact(spot) and not _has_body(node)
+        if own is not None and tried:
+            run = policy.writing(run, own, spot)
+        run = self._policies(node, spot, scope, run, own if tried else None)
+        if own is not None and not tried:
             run = policy.writing(run, own, spot)
         if view is not None:
             run = _seeing(run, view, spot)
@@ -178,12 +182,14 @@ class Builder:
             run = watched(run, spot)
         return run, True, None, None, spot.slot
 
-    def _policies(self, node: Node, spot: Spot, scope: Scope, run: policy.Go) -> policy.Go:
+    def _policies(
+        self, node: Node, spot: Spot, scope: Scope, run: policy.Go, own: Callable[[Any], None] | None
+    ) -> policy.Go:
         if not self.exact(spot):
             return run
         on_error = node.policy.on_error
         stand_in = compile_expr(on_error.value, scope.resolve) if on_error is not None else None
-        return policy.tried(run, node.policy, stand_in, spot, self.durable)
+        return policy.tried(run, node.policy, stand_in, own, spot, self.durable)
 
     def _finish(self, region: Region, plan: FoldPlan | None) -> Callable[[Any], Yield]:
         """What the region's value and writes are once all its nodes are decided."""

@@ -27,6 +27,7 @@ await; `take` checks and copies the result of a direct tool call, `write` folds 
 writes; None where there is no such thing."""
 Run = Callable[[Frame], Awaitable[Yield]]
 Finish = Callable[[Frame], Yield]
+Tell = Callable[[Frame, int], None] | None
 
 
 def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
@@ -97,7 +98,9 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
     return run
 
 
-def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: int | None, finish: Finish) -> Run:
+def graph(
+    cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: int | None, finish: Finish, tell: Tell = None
+) -> Run:
     """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
     record is a flat list too: the frame, None, then node, start, end in the order they ended."""
     table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _waiting(needs), strict=True)]
@@ -111,7 +114,7 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
         add = track.extend
         left = counts.copy()
         ready = deque(roots)
-        pop, push = ready.popleft, ready.append
+        pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
 
         async def drain(lane: Lane) -> None:
             spot: Any = None
@@ -154,6 +157,18 @@ def graph(cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: i
         return finish(frame)
 
     return run
+
+
+def _told(tell: Callable[[Frame, int], None], frame: Frame, ready: deque[int]) -> Callable[[int], None]:
+    """Tell which nodes are ready, and which become so."""
+    for index in ready:
+        tell(frame, index)
+
+    def push(index: int) -> None:
+        tell(frame, index)
+        ready.append(index)
+
+    return push
 
 
 def _waiting(needs: list[list[int]]) -> list[tuple[int, ...]]:
