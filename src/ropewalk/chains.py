@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from .runs import event_of, iso, step
-from .stored import Executor, StoredDefinitions, can_be
+from .stored import StoredDefinitions, can_be
 from .values import Json
 
 
@@ -100,19 +100,11 @@ class Chains:
 
     def __init__(self, core: ChainService) -> None:
         self.core = core
+        # As it is, not wrapped: every suspension of every tool goes through all coroutines that stand around it.
+        self.execute_chain = core.execute_chain
 
     async def create_chain(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
         return self.core.create_chain(config, **more)
-
-    async def execute_chain(
-        self,
-        chain_id: str,
-        context: Mapping[str, Any] | None = None,
-        tool_executor: Executor | None = None,
-        *,
-        on_event: Callable[[Any], None] | None = None,
-    ) -> ExecutionResult:
-        return await self.core.execute_chain(chain_id, context, tool_executor, on_event=on_event)
 
     async def get_chain(self, chain_id: str) -> ChainObject | None:
         return self.core.get_chain(chain_id)

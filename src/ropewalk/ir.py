@@ -223,6 +223,11 @@ def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
         yield "policy.on_error.value", node.policy.on_error.value
 
 
+def has_body(node: Node) -> bool:
+    """Whether the node enters regions of its own."""
+    return any(isinstance(part, Graph) for _, part in node_parts(node))
+
+
 def siblings_read(node: Node) -> frozenset[str]:
     """Ids read through `out` and `status` by this node or anything inside it."""
     found: set[str] = set()
@@ -305,8 +310,9 @@ class Body(Protocol):
         and what is written is added to the writes of the rounds before."""
         ...
 
-    def run(self, inner: Frame, /) -> Awaitable[Yield]:
-        """Run the region in an opened frame."""
+    def run(self, inner: Frame, follow: Callable[[Frame, Json], Frame | None] | None = None, /) -> Awaitable[Yield]:
+        """Run the region in an opened frame; with `follow`, which takes the value of a round and
+        gives the frame of the next, or None, again and again."""
         ...
 
     def expr(self, expr: Expr, /) -> Callable[[Frame], bool]:

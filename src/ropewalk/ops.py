@@ -14,7 +14,7 @@ from .errors import ExpressionError, SchemaMismatch
 from .expr.ast import Expr, Lit, Ref
 from .expr.budget import weigh
 from .frozen import dataclass
-from .ir import Frame, Getter, Graph, Site, Step, Writes, Yield, whole
+from .ir import Frame, Getter, Graph, Site, Step, Yield, whole
 from .schema import compile_schema
 from .values import Json
 
@@ -156,25 +156,31 @@ class Loop:
 
         async def run(frame: Frame) -> Yield:
             values: list[Json] = []
-            writes: Writes = ()
-            last: Json = None if first is None else first(frame)
-            inner: Frame = None
-            items = listed(frame) if listed is not None else None
-            for count, item in _rounds(items, limit):
-                if not count:
-                    inner = body.open(frame, 0, item)
-                if count or first is not None:
-                    inner = body.again(inner, count, last, item)
-                if again is not None and not again(inner):
-                    break
-                got = await play(inner)
-                last = got.value
-                writes = got.writes
+            rounds = iter(_rounds(listed(frame) if listed is not None else None, limit))
+            given = None if first is None else first(frame)
+            one = next(rounds, None)
+            if one is None:
+                return Yield(values if collect else given)
+            inner = body.open(frame, *one)
+            if first is not None:
+                inner = body.again(inner, one[0], given, one[1])
+            if again is not None and not again(inner):
+                return Yield(values if collect else given)
+
+            def follow(inner: Frame, value: Json) -> Frame | None:
                 if collect:
-                    values.append(last)
+                    values.append(value)
                 if until is not None and until(inner):
-                    break
-            return Yield(values if collect else last, writes)
+                    return None
+                following = next(rounds, None)
+                if following is None:
+                    return None
+                count, item = following
+                inner = body.again(inner, count, value, item)
+                return inner if again is None or again(inner) else None
+
+            last = await play(inner, follow)
+            return Yield(values, last.writes) if collect else last
 
         return Step(whole, run)
 

@@ -119,7 +119,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         raises NotFound. What went wrong in a tool is in the result, not raised."""
         definition = self.stored(id)
         given = read_context(context)
-        result = await self.app.execute(
+        job = await self.app.job(
             self.app.definitions.stored(definition),
             definition_id=id,
             run_id=given.get("executionId"),
@@ -128,6 +128,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
             executor=tool_executor,
             on_event=on_event,
         )
+        result = await self.app.engine.run(job)
         if not result:
             result = self.without_result(self.store.get_run(str(given.get("executionId"))))
         if result.get(self.key) != id:
@@ -177,6 +178,8 @@ def can_be(id: Any) -> bool:
 def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
     """What an execution is given: variables, input, executionId; InvalidFlow with every problem."""
     given: dict[str, Any] = {}
+    if not context and (context is None or isinstance(context, Mapping)):
+        return given
     problems = []
     if context is not None and not isinstance(context, Mapping):
         message = f"is an object with variables, input and executionId, not {kind(context)}"

@@ -19,6 +19,7 @@ from ropewalk.engine.run import Ending
 from ropewalk.expr.ast import NULL, Expr, Lit, Obj, Ref
 from ropewalk.ir import Channel, Flow, Graph, Node, OnError, Policy
 from ropewalk.journal import MemoryStore, Store
+from ropewalk.journal.journal import NewRun
 from ropewalk.ops import Block, Call, Compute, Map
 
 HANDLED = Policy(on_error=OnError(value=Lit("handled")))
@@ -128,8 +129,11 @@ def _set(more: dict[str, Any]) -> dict[str, Any]:
 def job(what: Flow | Graph, tools: Any, run_id: str = "r", **more: Any) -> Job:
     """A job that renders its ending as status, value, state, outputs and failures."""
     made = what if isinstance(what, Flow) else flow(what)
-    kept = {"fingerprint": "one", "document": None, "kind": "flow", "name": made.name, "render": rendered, **more}
-    return Job(run_id=run_id, flow=made, caller=tools, **kept)
+    told = {
+        name: more.pop(name) for name in list(more) if name in ("fingerprint", "input", "context", "document", "parent")
+    }
+    new = NewRun(id=run_id, kind="flow", name=made.name, **{"fingerprint": "one", **told})
+    return Job(**{"new": new, "input": new.input, "flow": made, "caller": tools, "render": rendered, **more})
 
 
 def rendered(ending: Ending) -> dict[str, Any]:

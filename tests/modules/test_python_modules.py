@@ -18,6 +18,7 @@ from ropewalk.errors import ToolError, ToolNotFound, ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph
 from ropewalk.journal import MemoryStore
+from ropewalk.journal.journal import NewRun
 from ropewalk.ops import Call
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
@@ -366,8 +367,8 @@ async def test_a_program_is_compiled_again_when_a_module_has_changed(tmp_path: P
 
     async def value(run_id: str) -> Any:
         made = flow(program(), state={"n": 0})
-        job = Job(run_id=run_id, kind="f", name="f", flow=made, fingerprint="one", document=None, caller=tools,
-                  render=lambda ending: {"value": ending.value})  # fmt: skip
+        new = NewRun(id=run_id, kind="f", fingerprint="one")
+        job = Job(new=new, flow=made, caller=tools, render=lambda ending: {"value": ending.value})
         return (await engine.run(job))["value"]
 
     assert await value("one") == {"n": 1}

@@ -144,7 +144,8 @@ def in_time(direct: Direct, seconds: float, tool: str) -> Callable[[Args], Await
         task = asyncio.current_task()
         assert task is not None
         before, watch = task.cancelling(), watch_of(task.get_loop())
-        timer = watch.set(Deadline(task, clock() + seconds))
+        timer = Deadline(task, clock() + seconds)
+        watch.set(timer)
         try:
             raw = await start(args)
         except asyncio.CancelledError:

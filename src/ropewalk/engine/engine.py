@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from uuid_utils import uuid7
 
 from ..errors import JournalConflict, NoExecutor, RunBusy, StoreError
 from ..ir import Flow
@@ -24,29 +26,22 @@ MOST_PARTS = 100_000
 PROGRAMS = 256  # compiled programs kept per engine
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """What to run: a checked flow, the document it came from, and how its ending is written down.
+    """What to run: a checked flow, what the store is told of it, and how its ending is written down.
 
     Not changed any more once it runs; not frozen only because that doubles the cost of making one.
-    `parent` is the run it is part of, `secrets` what that one has read of them: no more than there is
-    any of it written down here.
+    `input` is what runs get, `new.input` what is written down of it; a part of another run has the
+    `secrets` that one has read, so that none of them is written down here either.
     """
 
-    run_id: str
-    kind: str
-    name: str
+    new: NewRun
     flow: Flow
-    fingerprint: str
-    document: Json
     caller: Caller
     render: Callable[[Ending], dict[str, Json]]
-    definition_id: str | None = None
     input: Json = None
-    context: Json = None
     state: Mapping[str, Json] | None = None
     watcher: Watcher | None = None
-    parent: str | None = None
     secrets: dict[str, str] | None = None
 
 
@@ -62,7 +57,7 @@ class Engine:
     def program(self, job: Job) -> Program:
         """The compiled flow, from the cache when flow, tools and mode are those of before."""
         caller = job.caller
-        key = (job.fingerprint, id(caller), self.store.durable, job.watcher is not None)
+        key = (job.new.fingerprint, id(caller), self.store.durable, job.watcher is not None)
         found = self._programs.get(key)
         if found is None or found.version != caller.version or found.caller is not caller:
             if len(self._programs) >= PROGRAMS:
@@ -78,16 +73,16 @@ class Engine:
         cancellation leaves a durable run as it is, to be resumed.
         """
         while True:
-            live = self.live.get(job.run_id)
+            live = self.live.get(job.new.id)
             if live is not None and live.loop is asyncio.get_running_loop():
                 try:
                     return _result(await asyncio.shield(live.ended()))
                 except _Abandoned:
                     continue
             try:
-                log = await self._opened(job)
+                log = await (self._opened(job) if self.store.durable else self.store.open(job.new))
             except RunBusy:
-                row = await self._elsewhere(job.run_id)
+                row = await self._elsewhere(job.new.id)
                 if row is not None:
                     return _result(row.result)
                 continue
@@ -99,7 +94,8 @@ class Engine:
         parent = self._caller_of(key)
         if parent is None or key is None:
             return await self.run(job)
-        job.run_id, job.parent, job.secrets = key, parent.id, parent.secrets
+        told = redacted(job.input, parent.secrets) if parent.secrets else job.input
+        job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
         self._parts.setdefault(parent.id, set()).add(key)
         result = await self.run(job)
         self._parts.get(parent.id, set()).discard(key)
@@ -116,22 +112,7 @@ class Engine:
 
     async def _opened(self, job: Job) -> Log:
         """Open the run. Cancelled meanwhile, the run is let go of: its claim may be written already."""
-        opening = self.store.open(
-            NewRun(
-                id=job.run_id,
-                kind=job.kind,
-                name=job.name,
-                definition_id=job.definition_id,
-                input=redacted(job.input, job.secrets) if job.secrets else job.input,
-                context=job.context,
-                document=job.document,
-                fingerprint=job.fingerprint,
-                parent=job.parent,
-            )
-        )
-        if not self.store.durable:
-            return await opening
-        task = asyncio.ensure_future(opening)
+        task = asyncio.ensure_future(self.store.open(job.new))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -157,77 +138,76 @@ class Engine:
         """Execute with an opened journal."""
         finished = log.finished
         if finished is not None:
-            if finished.fingerprint and finished.fingerprint != job.fingerprint:
-                raise JournalConflict(job.run_id, "", "a run of another definition has this id")
+            if finished.fingerprint and finished.fingerprint != job.new.fingerprint:
+                raise JournalConflict(job.new.id, "", "a run of another definition has this id")
             return _result(finished.result)
         spent = 0.0
         if log.resumed:
             spent = log.run.spent
-            if log.run.fingerprint and log.run.fingerprint != job.fingerprint:
+            if log.run.fingerprint and log.run.fingerprint != job.new.fingerprint:
                 await log.release()
-                raise JournalConflict(job.run_id, "", "the run was started with another definition")
-            if (log.run.context or {}).get("executor") and not (job.context or {}).get("executor"):
+                raise JournalConflict(job.new.id, "", "the run was started with another definition")
+            if (log.run.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
                 await log.release()
-                raise NoExecutor(job.run_id)
+                raise NoExecutor(job.new.id)
         program = self.program(job)
-        run = Run(program, job.run_id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
+        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
         if job.secrets is not None:
             run.secrets = job.secrets
         log.attach(run.entries)
-        self.live[job.run_id] = run
-        ended = getattr(job.caller, "ended", None)
+        self.live[run.id] = run
+        ending: Ending | None = None
         try:
-            try:
-                result = await self._to_the_end(job, run, log)
-            finally:
-                if ended is not None:
-                    await ended(job.run_id)
+            if run.watcher is not None:
+                run.tell("run.resumed" if log.past else "run.started", data={"nodes": program.spots})
+            ending = await run.execute()
+            result = await self._ended(job, run, ending)
         except BaseException as exc:
-            del self.live[job.run_id]
-            self._parts.pop(job.run_id, None)  # they go on when this run does
-            if run.waiting is not None:
-                run.waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
-                run.waiting.exception()  # retrieved: whoever waits may be gone
+            self._parts.pop(run.id, None)  # they go on when this run does
+            await self._broke_off(job, run, ending, exc)
             raise
-        del self.live[job.run_id]
+        finally:
+            del self.live[run.id]
+            ended = getattr(job.caller, "ended", None)
+            if ended is not None:
+                await ended(run.id)
         if self._parts or log.resumed:
-            self._end_parts(job.run_id, log.resumed)
+            self._end_parts(run.id, log.resumed)
         if run.waiting is not None:
             run.waiting.set_result(result)
         return result
 
-    async def _to_the_end(self, job: Job, run: Run, log: Log) -> dict[str, Json]:
-        if run.watcher is not None:
-            run.tell("run.resumed" if log.past else "run.started", data={"nodes": run.program.spots})
-        try:
-            ending = await run.execute()
-        except asyncio.CancelledError:
-            # Interrupted from outside, not stopped: whoever resumes it goes on from the journal.
-            if self.store.durable or run.waiting is not None:
-                await log.release()
-            else:
-                await log.finish("stopped", None)
-            raise
-        except BaseException:
-            await _given_up(log)
-            raise
-        try:
-            result = job.render(ending)
-            status = await log.finish(
-                ending.status,
-                result,
-                None if ending.error is None else {"message": str(ending.error), "kind": type(ending.error).__name__},
-                results=len(ending.outputs),
-                errors=len(ending.failures),
-            )
-        except BaseException:
-            await _given_up(log)  # so that it can be ended again
-            raise
+    async def _ended(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
+        """Record the ending; returns it in the words of its notation."""
+        result = job.render(ending)
+        error = ending.error
+        status = await run.log.finish(
+            ending.status,
+            result,
+            None if error is None else {"message": str(error), "kind": type(error).__name__},
+            results=len(ending.outputs),
+            errors=len(ending.failures),
+        )
         if status != ending.status:
             ending.status = status
             result = job.render(ending)
-        run.tell("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
+        if run.watcher is not None:
+            run.tell("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
         return result
+
+    async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
+        """Let go of a run that has not come to an ending, or whose ending could not be recorded."""
+        try:
+            if ending is not None or not isinstance(exc, asyncio.CancelledError):
+                await _given_up(run.log)  # so that it can be ended again
+            elif self.store.durable or run.waiting is not None:
+                await run.log.release()  # interrupted from outside: whoever resumes it goes on from the journal
+            else:
+                await run.log.finish("stopped", None)
+        finally:
+            if run.waiting is not None:
+                run.waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
+                run.waiting.exception()  # retrieved: whoever waits may be gone
 
     def stop(self, run_id: str) -> bool:
         """Mark a running execution as stopped at once; its process cancels what is in flight. What is
@@ -249,8 +229,6 @@ class Engine:
 
 def new_run_id() -> str:
     """A time-ordered id (UUID version 7)."""
-    from uuid_utils import uuid7
-
     return str(uuid7())
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from ..errors import FlowFailed, InvalidFlow, Problem
 from ..ir import Flow
+from ..journal.journal import NewRun
 from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..values import Json
@@ -84,18 +85,16 @@ class FlowTool(Routed):
             _inside.reset(token)
 
     def _job(self, args: Args) -> Job:
-        return Job(
-            run_id=new_run_id(),
+        new = NewRun(
+            id=new_run_id(),
             kind=self.kind,
             name=self.flow.name,
-            flow=self.flow,
-            fingerprint=self.fingerprint,
-            document=self.document,
-            caller=self.caller,
-            render=self.render,
             input=args,
             context={"executor": self.given},
+            document=self.document,
+            fingerprint=self.fingerprint,
         )
+        return Job(new=new, flow=self.flow, caller=self.caller, render=self.render, input=args)
 
     def _compiled(self) -> Program:
         program = self._program

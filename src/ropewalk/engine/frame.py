@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from ..ir import Graph, Node
+from ..ir import Graph, Node, has_body
 from ..values import Json
 
 Frame: TypeAlias = list[Any]
@@ -25,6 +25,13 @@ LOG: Final = 8  # list of (channel, update) written in this region, None when it
 LANE: Final = 9  # the Lane of the task that runs this frame
 PATH: Final = 10  # cached path prefix
 FIRST: Final = 11  # slot of the first node
+
+
+# The step record of a line of nodes: what is where in it.
+LINE: Final = 0  # the frame
+NODES: Final = 1  # its spots in order; None in the record of a graph
+ROUNDS: Final = 2  # the nodes' values round for round where the frame is used again, None if there are no rounds
+CLOCKS: Final = 3  # here clock readings begin: before the first node, then after each
 
 
 class Outcome:
@@ -91,7 +98,7 @@ class Spot:
 class Region:
     """What compiling knows of one region: its place in the tree and the slots of its nodes."""
 
-    __slots__ = ("binds", "graph", "label", "outer", "owner", "size", "spots", "writes")
+    __slots__ = ("binds", "flat", "graph", "label", "outer", "owner", "size", "spots", "writes")
 
     def __init__(self, graph: Graph, outer: Region | None, owner: Spot | None, label: str, binds: str) -> None:
         self.graph, self.outer, self.owner, self.label, self.binds = graph, outer, owner, label, binds
@@ -102,11 +109,18 @@ class Region:
             slot += 1
         self.size = slot
         self.writes = False
+        self.flat = graph.ordered and not any(has_body(node) for node in graph.nodes)  # its rounds share a frame
 
     def slot(self) -> int:
         """One more slot."""
         self.size += 1
         return self.size - 1
+
+
+def node_at(track: list[Any]) -> Spot:
+    """The node of a line that is running: the readings of those before it are there."""
+    nodes: tuple[Spot, ...] = track[NODES]
+    return nodes[(len(track) - CLOCKS - 1) % len(nodes)]
 
 
 def prefix_of(frame: Frame) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
-from .frame import Spot
+from .frame import CLOCKS, NODES, ROUNDS, Spot, node_at
 
 INSIST = 0.5  # seconds for a tool to clean up before it is cancelled again
 clock = time.monotonic  # what event loops use, so a reading here can be a loop deadline
@@ -26,10 +26,11 @@ class Lane:
     way already.
     """
 
-    __slots__ = ("before", "late", "late_since", "least", "since", "spot", "task", "track")
+    __slots__ = ("before", "late", "late_since", "least", "outer", "since", "spot", "task", "track")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
+        self.outer: Lane | None = None  # the lane of the run that has called us in its task
         self.before = task.cancelling()
         self.since = 0.0
         self.spot: Spot | None = None
@@ -49,62 +50,75 @@ class Lane:
         track = self.track
         if track is None:
             return self.spot, self.since
-        index = len(track) - 3  # frame, spots, and one clock reading more than nodes done
-        spots = track[1]
-        return (spots[index] if index < len(spots) else None), track[-1]
+        done, nodes = len(track) - CLOCKS - 1, len(track[NODES])
+        over = not nodes or (done and not done % nodes and track[ROUNDS] is None)
+        return (None if over else node_at(track)), track[-1]
+
+
+class Timer(Protocol):
+    """Something to do at `when`, a time of the event loop, and again every INSIST seconds."""
+
+    when: float
+
+    def expire(self) -> None: ...
 
 
 class Watch:
     """The one timer of an event loop for all its lanes and exact deadlines."""
 
-    __slots__ = ("by_task", "handle", "lanes", "loop", "timers", "when")
+    __slots__ = ("by_task", "handle", "loop", "timers", "when")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.lanes: dict[Lane, None] = {}
         self.by_task: dict[asyncio.Task[Any], Lane] = {}
-        self.timers: dict[Deadline, None] = {}
+        self.timers: dict[Timer, None] = {}
         self.handle: asyncio.TimerHandle | None = None
         self.when = float("inf")
 
-    def add(self, lane: Lane, limit: float | None = None) -> Lane | None:
-        """Watch the lane of its task; no node of it is late before `limit` seconds are over.
-        Returns the lane that the task had before, for `remove`."""
-        outer = self.by_task.get(lane.task)
-        self.lanes[lane] = None
-        self.by_task[lane.task] = lane
+    def add(self, lane: Lane, limit: float | None, now: float) -> None:
+        """Watch the lane of its task; no node of it is late before `limit` seconds are over."""
+        task = lane.task
+        if task in self.by_task:
+            lane.outer = self.by_task[task]
+        self.by_task[task] = lane
         lane.least = limit
-        if limit is not None:
-            self.arm(clock() + limit)
-        return outer
+        if limit is not None and now + limit < self.when:
+            self.arm(now + limit)
 
-    def remove(self, lane: Lane, outer: Lane | None = None) -> None:
-        del self.lanes[lane]
-        if outer is None:
+    def remove(self, lane: Lane) -> None:
+        if lane.outer is None:
             del self.by_task[lane.task]
         else:
-            self.by_task[lane.task] = outer
+            self.by_task[lane.task] = lane.outer
 
-    def set(self, timer: Deadline) -> Deadline:
+    def _lanes(self) -> list[Lane]:
+        found: list[Lane] = []
+        for lane in self.by_task.values():
+            found.append(lane)
+            while lane.outer is not None:
+                found.append(lane := lane.outer)
+        return found
+
+    def set(self, timer: Timer) -> None:
         self.timers[timer] = None
-        self.arm(timer.when)
-        return timer
+        if timer.when < self.when:
+            self.arm(timer.when)
 
-    def unset(self, timer: Deadline) -> None:
+    def unset(self, timer: Timer) -> None:
         """Forget a deadline: what it watched is over."""
         del self.timers[timer]
 
     def arm(self, when: float) -> None:
-        if when < self.when:
-            if self.handle is not None:
-                self.handle.cancel()
-            self.when = when
-            self.handle = self.loop.call_at(when, self._look)
+        """Look at `when`, which is sooner than the next look that is due."""
+        if self.handle is not None:
+            self.handle.cancel()
+        self.when = when
+        self.handle = self.loop.call_at(when, self._look)
 
     def _look(self) -> None:
         now, self.handle, self.when = clock(), None, float("inf")
         earliest = float("inf")
-        for lane in list(self.lanes):
+        for lane in self._lanes():
             spot, since = lane.at()
             limit = spot.limit if spot is not None else None
             if lane.least is not None:
@@ -183,8 +197,8 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
-        watch = watch_of(loop)
-        timer = watch.set(Deadline(task, clock() + seconds))
+        watch, timer = watch_of(loop), Deadline(task, clock() + seconds)
+        watch.set(timer)
         try:
             return await run(value)
         except asyncio.CancelledError:

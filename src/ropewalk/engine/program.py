@@ -11,7 +11,7 @@ from typing import Any
 
 from ..expr.ast import Obj, Ref, refs
 from ..expr.compile import compile_condition, compile_expr
-from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, node_parts
+from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, has_body, node_parts
 from . import policy
 from .caller import Caller
 from .foldorder import FoldPlan, fold_into
@@ -130,9 +130,12 @@ class Builder:
                 plan.give_slots(region.spots[node.id], region)
         spots = [region.spots[node.id] for node in body.nodes]
         cells = [self.node(spot, plan) for spot in spots]
-        finish = self._finish(region, plan)
+        result = compile_expr(body.result, Scope(region, None).resolve)
+        finish = self._finish(region, result, plan)
         if body.ordered:
-            return (line if self.records else bare_line)(cells, spots, finish)
+            if not self.records:
+                return bare_line(cells, spots, finish)
+            return line(cells, spots, result, finish, region.flat)
         position = {node.id: i for i, node in enumerate(body.nodes)}
         needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
         return graph(cells, spots, needs, body.limit, finish, readied(spots) if self.watched else None)
@@ -149,7 +152,7 @@ class Builder:
         view = plan.view(spot) if plan is not None else None
         kept = self.durable and (spot.tool is None or spot.soft)
         shown = not node.meta.hidden and (self.watched or kept)
-        simple = _is_bare(node) and view is None and not shown and not _has_body(node)
+        simple = _is_bare(node) and view is None and not shown and not has_body(node)
         if simple and node.writes is None:
             return _cell(step, spot, None)
         write = policy.writer(self.channels, spot, region.graph.ordered)
@@ -191,9 +194,8 @@ class Builder:
         stand_in = compile_expr(on_error.value, scope.resolve) if on_error is not None else None
         return policy.tried(run, node.policy, stand_in, own, spot, self.durable)
 
-    def _finish(self, region: Region, plan: FoldPlan | None) -> Callable[[Any], Yield]:
+    def _finish(self, region: Region, result: Getter, plan: FoldPlan | None) -> Callable[[Any], Yield]:
         """What the region's value and writes are once all its nodes are decided."""
-        result = compile_expr(region.graph.result, Scope(region, None).resolve)
         if not region.writes:
             return lambda frame: Yield(result(frame))
         channels = self.channels
@@ -271,10 +273,6 @@ def _is_bare(node: Node) -> bool:
     p = node.policy
     guarded = node.gate is not None or node.when is not None or p.on_error is not None
     return not guarded and node.result is None and p.timeout is None and p.retry.attempts <= 1
-
-
-def _has_body(node: Node) -> bool:
-    return any(isinstance(part, Graph) for _, part in node_parts(node))
 
 
 def _immediate(get: Getter) -> policy.Go:

@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..ir import Yield
+from ..ir import Getter, Yield
 from ..values import NOT_JSON, Json
 from .failure import failure
-from .frame import FIRST, LANE, RUN, Frame, Spot
+from .frame import FIRST, LANE, RUN, Frame, Spot, node_at
 from .lane import Lane, clock, lane_of_task
 from .spill import Spill
 
@@ -25,53 +25,85 @@ Cell = tuple[Callable[[Any], Any], bool, Callable[[Any], Any] | None, Hook | Non
 """start, waits, take, write, slot: `start(frame)` is the value or, where the node waits, what to
 await; `take` checks and copies the result of a direct tool call, `write` folds in what the node
 writes; None where there is no such thing."""
-Run = Callable[[Frame], Awaitable[Yield]]
+Follow = Callable[[Frame, Json], Frame | None]
+Run = Callable[..., Awaitable[Yield]]
+"""`run(frame)`, or for rounds `run(frame, follow)`: see `ir.Body.run`."""
 Finish = Callable[[Frame], Yield]
 Tell = Callable[[Frame, int], None] | None
 
 
-def line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
+def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, flat: bool) -> Run:
     """Run the nodes one after another in the caller's task.
 
-    The step record of a line is a flat list: the frame, the nodes, then clock readings, one before
-    the first node and one after each. That is one reading and one append per node, nothing that
-    the garbage collector tracks, and the lane's watch reads off it which node runs since when.
+    The step record of a line is a flat list: the frame, the nodes, the values of rounds or None, then
+    clock readings, one before the first node and one after each. That is one reading and one append
+    per node, nothing that the garbage collector tracks, and the lane's watch reads off it which
+    node runs since when. The rounds of a `flat` line (no regions inside) go on in the same frame and
+    the same record.
     """
-    table, order = tuple(cells), tuple(spots)
+    table, order, end = tuple(cells), tuple(spots), FIRST + len(cells)
 
-    async def run(frame: Frame) -> Yield:
+    async def run(frame: Frame, follow: Follow | None = None) -> Yield:
         lane: Lane = frame[LANE]
-        track: list[Any] = [frame, order, clock()]
-        run_ = frame[RUN]
+        run_, outer = frame[RUN], lane.track
+        values: list[Any] = []
+        track: list[Any] = [frame, order, values if flat and follow is not None else None, clock()]
+        lane.track = track
         run_.records.append(track)
-        outer, lane.track = lane.track, track
-        add = track.append
+        add, between = track.append, False
         try:
-            for start, waits, take, write, slot in table:
-                value = start(frame)
-                if waits:
-                    value = await value
-                    if take is not None:
-                        raw, value = value, take(value)
-                        if value is NOT_JSON:
-                            value = order[len(track) - 3].direct.settle(raw)
-                frame[slot] = value
-                if write is not None:
-                    write(frame, value)
-                add(clock())
-                if run_.ending:
-                    raise asyncio.CancelledError  # the tool kept its own to itself
+            while True:
+                for start, waits, take, write, slot in table:
+                    value = start(frame)
+                    if waits:
+                        value = await value
+                        if take is not None:
+                            raw, value = value, take(value)
+                            if value is NOT_JSON:
+                                value = node_at(track).direct.settle(raw)
+                    frame[slot] = value
+                    if write is not None:
+                        write(frame, value)
+                    add(clock())
+                    if run_.ending:
+                        raise asyncio.CancelledError  # the tool kept its own to itself
+                between = True
+                if follow is None:
+                    return finish(frame)
+                if flat:
+                    values += frame[FIRST:end]
+                following = follow(frame, result(frame))
+                if following is None:
+                    return finish(frame)
+                if following is not frame:
+                    frame = following
+                    lane.track = track = [frame, order, None, clock()]
+                    run_.records.append(track)
+                    add = track.append
+                between = False
         except BaseException as exc:
-            index = len(track) - 3
-            if index == len(order):
+            if between:
                 raise
-            raised = failure(exc, order[index], frame, lane)
+            raised = failure(exc, node_at(track), frame, lane)
             if raised is exc:
                 raise
             raise raised from raised.__cause__
         finally:
             lane.track = outer
-        return finish(frame)
+
+    return run
+
+
+def in_rounds(once: Callable[[Frame], Awaitable[Yield]]) -> Run:
+    """The same for what knows of no rounds."""
+
+    async def run(frame: Frame, follow: Follow | None = None) -> Yield:
+        while True:
+            done = await once(frame)
+            following = follow(frame, done.value) if follow is not None else None
+            if following is None:
+                return done
+            frame = following
 
     return run
 
@@ -95,7 +127,7 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
             raise raised from raised.__cause__
         return finish(frame)
 
-    return run
+    return in_rounds(run)
 
 
 def graph(
@@ -156,7 +188,7 @@ def graph(
         await spill.run()
         return finish(frame)
 
-    return run
+    return in_rounds(run)
 
 
 def _told(tell: Callable[[Frame, int], None], frame: Frame, ready: deque[int]) -> Callable[[int], None]:

@@ -16,8 +16,26 @@ from ..ir import Node
 from ..journal.journal import Entry, Log
 from ..values import Json, own
 from .durable import attempt_of
-from .frame import DEAD, FIRST, REGION, SKIPPED, STATE, Frame, Outcome, Spot, path_of, status_in, value_in
-from .lane import INSIST, Deadline, Lane, clock, watch_of
+from .frame import (
+    CLOCKS,
+    DEAD,
+    FIRST,
+    KEY,
+    LINE,
+    NODES,
+    PATH,
+    REGION,
+    ROUNDS,
+    SKIPPED,
+    STATE,
+    Frame,
+    Outcome,
+    Spot,
+    path_of,
+    status_in,
+    value_in,
+)
+from .lane import INSIST, Lane, clock, watch_of
 from .program import Program
 
 Watcher = Callable[[Event], None]
@@ -47,30 +65,15 @@ class Ending:
     """Every tool call that gave a value, rounds included, with its node."""
 
 
-class Run:
-    """The execution in progress: what frames and steps reach through `frame[RUN]`."""
+class Run(Lane):
+    """The execution in progress: what frames and steps reach through `frame[RUN]`.
+
+    It is the lane of the task it runs in, and the watch's timer for its own timeout, at `when`.
+    """
 
     __slots__ = (
-        "attempts",
-        "ending",
-        "errors",
-        "frame",
-        "id",
-        "input",
-        "lane",
-        "log",
-        "loop",
-        "mono",
-        "program",
-        "records",
-        "secrets",
-        "spent",
-        "state",
-        "stopping",
-        "task",
-        "waiting",
-        "wall",
-        "watcher",
+        "attempts", "ending", "errors", "frame", "id", "input", "log", "loop", "mono", "playing", "program", "records",
+        "secrets", "spent", "state", "stopping", "timeouts", "waiting", "wall", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -90,14 +93,13 @@ class Run:
         self.errors: list[NodeFailed] = []
         self.attempts: list[tuple[str, str, int, NodeFailed, float | None, float]] = []
         self.secrets: dict[str, str] = {}
-        self.task: asyncio.Task[Any] | None = None
+        self.playing = False
         self.ending = False  # no node starts any more
-        self.stopping = 0  # how often it was cancelled to stop it
+        self.stopping = self.timeouts = 0  # how often it was cancelled to stop it, and for its timeout
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
         self.wall, self.mono = time.time(), clock()
         self.frame: Frame | None = None
-        self.lane: Lane | None = None
 
     def now(self) -> float:
         """Wall-clock seconds."""
@@ -156,12 +158,18 @@ class Run:
 
     def stop(self) -> None:
         """Cancel what is in flight; the run ends as stopped. Called on the run's own loop."""
-        if self.task is not None:
+        if self.playing:
             self.stopping += 1
             self.ending = True
             self.task.cancel()
             # A tool that keeps the cancellation to itself gets another one.
             self.loop.call_later(INSIST, self.stop)
+
+    def expire(self) -> None:
+        """Its time is over: no node starts any more, whatever a tool makes of its cancellation."""
+        self.timeouts += 1
+        self.ending = True
+        self.task.cancel()
 
     def touch(self, node: str) -> None:
         """Say where a durable run is, for people who look from outside."""
@@ -173,16 +181,16 @@ class Run:
         program = self.program
         task = asyncio.current_task()
         assert task is not None
-        lane, watch = Lane(task), watch_of(task.get_loop())
-        self.lane = lane
-        outer = watch.add(lane, program.limit)
-        self.task = task
+        Lane.__init__(self, task)
+        watch = watch_of(self.loop)
+        watch.add(self, program.limit, self.mono)
+        self.playing = True
         self.log.on_stop = self.stop
         limit = program.flow.timeout
-        timer = None
         if limit is not None:
-            timer = watch.set(RunDeadline(self, task, self.mono + max(0.0, limit - self.spent)))
-        frame = self.frame = self._open(lane)
+            self.when = self.mono + max(0.0, limit - self.spent)
+            watch.set(self)
+        frame = self.frame = self._open()
         value: Json = None
         status = ""
         error: Exception | None = None
@@ -196,26 +204,24 @@ class Run:
         except asyncio.CancelledError as exc:
             cancelled = exc
         finally:
-            self.task = None
+            self.playing = False
             self.log.on_stop = None
-            late = timer is not None and timer.late
             # Whatever became of our own cancellations, the caller's task must not keep them.
-            for _ in range(self.stopping):
+            for _ in range(self.stopping + self.timeouts):
                 task.uncancel()
-            if timer is not None:
-                timer.take_back()
-                watch.unset(timer)
-            lane.forgive()
-            watch.remove(lane, outer)
-        if cancelled is not None and (not (self.stopping or late) or task.cancelling() > lane.before):
+            if limit is not None:
+                watch.unset(self)
+            self.forgive()
+            watch.remove(self)
+        if cancelled is not None and (not (self.stopping or self.timeouts) or task.cancelling() > self.before):
             raise cancelled
         if self.stopping:
             status, error = "stopped", RunStopped(self.id)
-        elif late:
+        elif self.timeouts:
             status, error = "timeout", RunTimeout(self.id, limit or 0.0)
         return self._ending(frame, status, value, error)
 
-    def _open(self, lane: Lane) -> Frame:
+    def _open(self) -> Frame:
         program = self.program
         region = program.region
         # Each run has its own: whoever is handed the result may change it.
@@ -223,14 +229,14 @@ class Run:
         if self.state:
             state.update(self.state)
         log: list[Any] | None = [] if region.writes else None
-        return [None, self, region, 1, None, None, None, state, log, lane, "", *([None] * (region.size - FIRST))]
+        return [None, self, region, 1, None, None, None, state, log, self, "", *([None] * (region.size - FIRST))]
 
     def _ending(self, frame: Frame, status: str, value: Json, error: Exception | None) -> Ending:
         whole = status in ("completed", "partial")
         state, outputs, skipped = frame[STATE], {}, set()
         if not whole or not self.program.lists_nodes:
             main = self.program.main
-            for spot, inner, _, _ in self.steps():
+            for spot, inner in self._decided():
                 if spot.region is main and not spot.node.meta.hidden:
                     slot = inner[spot.slot]
                     outputs[spot.id] = value_in(slot)
@@ -271,16 +277,28 @@ class Run:
                 owner = owner.region.owner
         return found.union(*(_MARKS.sub("", path).split("/") for path in paths))
 
+    def _decided(self) -> Iterator[tuple[Spot, Frame]]:
+        """Every node that was decided, of rounds in one frame only the last."""
+        for track in list(self.records):
+            frame, nodes = track[LINE], track[NODES]
+            if nodes is None:
+                yield from ((track[i], frame) for i in range(2, len(track) - 2, 3))
+            else:
+                yield from ((spot, frame) for spot in nodes[: len(track) - CLOCKS - 1])
+
     def steps(self) -> Iterator[tuple[Spot, Frame, float, float]]:
         """Every node instance that was decided, with when it started and ended."""
         for track in list(self.records):
-            frame, spots = track[0], track[1]
-            if spots is None:
+            frame, nodes = track[LINE], track[NODES]
+            if nodes is None:
                 for i in range(2, len(track) - 2, 3):
                     yield track[i], frame, track[i + 1], track[i + 2]
-            else:
-                for i in range(len(track) - 3):
-                    yield spots[i], frame, track[i + 2], track[i + 3]
+                continue
+            times, rounds = track[CLOCKS:], track[ROUNDS]
+            for i in range(len(times) - 1):
+                if rounds is not None and not i % len(nodes):
+                    frame = _round(track[LINE], rounds, i, len(nodes))
+                yield nodes[i % len(nodes)], frame, times[i], times[i + 1]
 
     def calls(self) -> Iterator[tuple[Node, Json]]:
         """Every tool call that gave a value, with its node."""
@@ -290,7 +308,7 @@ class Run:
 
     def position(self) -> str | None:
         """The node that the run's own task is at."""
-        spot = self.lane.at()[0] if self.lane is not None else None
+        spot = self.at()[0] if self.frame is not None else None
         return spot.id if spot is not None and not spot.node.meta.hidden else None
 
     def entries(self) -> list[Entry]:
@@ -318,18 +336,13 @@ class Run:
         return found
 
 
-class RunDeadline(Deadline):
-    """The timeout of a whole run: no node starts after it, whatever a tool makes of its cancellation."""
-
-    __slots__ = ("run",)
-
-    def __init__(self, run: Run, task: asyncio.Task[Any], when: float) -> None:
-        super().__init__(task, when)
-        self.run = run
-
-    def expire(self) -> None:
-        self.run.ending = True
-        super().expire()
+def _round(last: Frame, rounds: list[Any], i: int, nodes: int) -> Frame:
+    """The frame as it was in the round whose values begin at `i`; those of the one that runs are in the frame still."""
+    frame = last.copy()
+    frame[KEY], frame[PATH] = i // nodes, None
+    if i < len(rounds):
+        frame[FIRST : FIRST + nodes] = rounds[i : i + nodes]
+    return frame
 
 
 def redacted(value: Json, secrets: dict[str, str]) -> Json:

@@ -12,7 +12,7 @@ from ..ir import Getter, Graph, Step, Yield, whole
 from ..values import Json
 from . import direct, durable
 from .caller import Direct
-from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, STATE, Frame, Region, Spot, key_of, path_of
+from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
 from .lane import lane_of_task
 from .region import many
 from .scope import Scope
@@ -29,7 +29,7 @@ class CompiledBody:
     def __init__(
         self,
         region: Region,
-        run: Callable[[Frame], Awaitable[Yield]],
+        run: Callable[..., Awaitable[Yield]],
         open_: Callable[..., Frame],
         again: Callable[..., Frame],
     ) -> None:
@@ -73,17 +73,24 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
 
 def reopener(region: Region) -> Callable[..., Frame]:
     """The frame of the next round: the last one's values and state, under the next key."""
-    writes, first = region.writes, FIRST + len(region.graph.nodes)
+    first = FIRST + len(region.graph.nodes)
     blank: list[Any] = [None] * (region.size - first)
+
+    def same(inner: Frame, key: int, prev: Json, item: Json = None) -> Frame:
+        inner[KEY], inner[PREV], inner[ITEM], inner[PATH] = key, prev, item, None
+        if blank:
+            inner[first:] = blank
+        return inner
+
+    if region.flat:
+        return same  # what holds on to a frame is the record of a line, which keeps the values of rounds
 
     def again(inner: Frame, key: int, prev: Json, item: Json = None) -> Frame:
         # Records hold on to the last round's frame, so the next one is another list.
         following = inner.copy()
         following[KEY], following[PREV], following[ITEM], following[PATH] = key, prev, item, None
         following[first:] = blank  # attempts, errors and kept writes belong to one round
-        if writes:
-            inner[STATE] = None  # goes on in the next round; a copy each would be a copy too many
-        return following
+        return following  # with the same state, which goes on; a copy each would be a copy too many
 
     return again
 

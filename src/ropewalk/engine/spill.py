@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from .lane import Lane, watch_of
+from .lane import Lane, clock, watch_of
 
 Drain = Callable[[Lane], Awaitable[None]]
 
@@ -64,7 +64,7 @@ class Spill:
         assert task is not None
         lane = Lane(task)
         watch = watch_of(self.loop)
-        watch.add(lane, self.lane.least)
+        watch.add(lane, self.lane.least, clock())
         try:
             await self.drain(lane)
         except BaseException as exc:
