@@ -28,7 +28,19 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
     clone_chain = StoredDefinitions.clone
     export_chain = StoredDefinitions.export
     import_chain = StoredDefinitions.take
-    execute_chain = StoredDefinitions.execute
+
+    async def execute_chain(
+        self,
+        chain_id: str,
+        context: Mapping[str, Any] | None = None,
+        tool_executor: Executor | None = None,
+        *,
+        on_event: Callable[[Any], None] | None = None,
+    ) -> ExecutionResult:
+        """Run a stored chain. `context` holds variables, input and executionId; an unknown chain
+        raises NotFound. What went wrong in a tool is in the result, not raised."""
+        job = await self.job(chain_id, context, tool_executor, on_event)
+        return self.told(job, await self.app.engine.run(job))
 
     def get_execution_status(self, execution_id: str) -> ExecutionStatus | None:
         row = self._run(execution_id)

@@ -14,6 +14,7 @@ import orjson
 
 from .dialects.fields import camel, kind
 from .dialects.records import Record, copied
+from .engine.engine import Job
 from .errors import InvalidFlow, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
 from .runs import iso
@@ -117,23 +118,37 @@ class StoredDefinitions(Generic[Made, Line, Result]):
     ) -> Result:
         """Run a stored definition. `context` holds variables, input and executionId; an unknown id
         raises NotFound. What went wrong in a tool is in the result, not raised."""
+        job = await self.job(id, context, tool_executor, on_event)
+        return self.told(job, await self.app.engine.run(job))
+
+    async def job(
+        self,
+        id: str,
+        context: Mapping[str, Any] | None,
+        executor: Executor | None,
+        on_event: Callable[[Any], None] | None,
+    ) -> Job:
+        """What the engine is to run."""
         definition = self.stored(id)
         given = read_context(context)
-        job = await self.app.job(
+        return await self.app.job(
             self.app.definitions.stored(definition),
             definition_id=id,
             run_id=given.get("executionId"),
             input=given.get("input"),
             variables=given.get("variables"),
-            executor=tool_executor,
+            executor=executor,
             on_event=on_event,
         )
-        result = await self.app.engine.run(job)
+
+    def told(self, job: Job, result: dict[str, Json]) -> Result:
+        """What the engine gave, as the users of this kind read it."""
+        new = job.new
         if not result:
-            result = self.without_result(self.store.get_run(str(given.get("executionId"))))
-        if result.get(self.key) != id:
+            result = self.without_result(self.store.get_run(new.id))
+        if result.get(self.key) != new.definition_id:
             message = f"an execution of the {self.kind} {result.get(self.key)!r} has this id"
-            raise JournalConflict(str(given.get("executionId")), "", message)
+            raise JournalConflict(new.id, "", message)
         return self.result(result)
 
     def without_result(self, row: Any) -> dict[str, Json]:
