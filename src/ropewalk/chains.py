@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from .runs import event_of, iso, step
-from .stored import StoredDefinitions, can_be
+from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
 
 
