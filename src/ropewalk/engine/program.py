@@ -171,7 +171,7 @@ class Builder:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
-        tried = self.exact(spot) and not _has_body(node)
+        tried = self.exact(spot) and not has_body(node)
         if own is not None and tried:
             run = policy.writing(run, own, spot)
         run = self._policies(node, spot, scope, run, own if tried else None)
