@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .chains import Chains
+    from .compositions import Compositions
     from .definitions import Source
     from .plan import Plan
     from .runs import Runs
@@ -111,6 +112,13 @@ class App:
         from .chains import Chains, ChainService  # an app that only runs documents does without
 
         return Chains(ChainService(self))
+
+    @cached_property
+    def compositions(self) -> Compositions:
+        """The stored compositions: create, execute, list, compose."""
+        from .compositions import Compositions, CompositionService
+
+        return Compositions(CompositionService(self))
 
     @property
     def runs(self) -> Runs:
@@ -371,7 +379,8 @@ class App:
 def outcome(result: dict[str, Json]) -> Outcome:
     """A notation's result with the names that every outcome has."""
     run_id = result.get("executionId")
-    return Outcome({"runId": run_id, "result": result.get("results"), **result})
+    value = result["data"] if "data" in result else result.get("results")
+    return Outcome({"runId": run_id, "result": value, **result})
 
 
 __all__ = ["App", "Loaded", "Outcome", "new_run_id"]

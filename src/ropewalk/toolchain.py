@@ -1,37 +1,57 @@
-"""The documented functions of tool chains in snake_case, over a default app.
+"""The documented functions of tool chains and compositions in snake_case, over a default app.
 
-`execute_chain` is async, the others are plain functions. The default app is made at the first
-call, with the store of the working directory then; `configure` sets another one.
+`execute_chain` and `execute_composition` are async, the others are plain functions. The default app is made at
+the first call, with the store of the working directory then; `configure` sets another one.
 """
 
 from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from .app import App
 from .dialects.chain import ChainMode, ErrorStrategy, NodeType
-from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
+from .dialects.composition import ComposerNodeType, TransformType
+from .dialects.records import (
+    ChainObject,
+    ChainSummary,
+    CompositionObject,
+    CompositionResult,
+    CompositionSummary,
+    ExecutionDetails,
+    ExecutionResult,
+    ExecutionStatus,
+)
 from .values import Json
 
 __all__ = [
     "ChainMode",
+    "ComposerNodeType",
     "ErrorStrategy",
     "NodeType",
+    "TransformType",
     "clone_chain",
+    "compose_tools",
     "configure",
     "create_chain",
+    "create_composition",
+    "create_transform_pipeline",
+    "create_validation_chain",
     "default_app",
     "delete_chain",
+    "delete_composition",
     "execute_chain",
+    "execute_composition",
     "export_chain",
     "get_chain",
+    "get_composition",
     "get_execution_details",
     "get_execution_status",
     "import_chain",
     "list_chains",
+    "list_compositions",
     "list_executions",
     "stop_execution",
 ]
@@ -126,3 +146,64 @@ def export_chain(chain_id: str) -> str:
 def import_chain(json: str | bytes | Mapping[str, Any]) -> ChainObject:
     """Store an exported chain under a new id."""
     return default_app().chains.core.import_chain(json)
+
+
+# --- compositions ---------------------------------------------------------------------------------
+
+
+def create_composition(config: Mapping[str, Any] | None = None, /, **more: Any) -> CompositionObject:
+    """Check and store a composition. Raises InvalidFlow, whose text and `.problems` hold every problem."""
+    return default_app().compositions.core.create(config, **more)
+
+
+async def execute_composition(
+    composition_id: str,
+    input: Json = None,
+    tool_executor: Callable[[str, dict[str, Json]], Awaitable[Json]] | None = None,
+    *,
+    variables: Mapping[str, Json] | None = None,
+    execution_id: str | None = None,
+) -> CompositionResult:
+    """Run a stored composition; an unknown one raises NotFound. An input that does not fit its schema is
+    a result without success, as everything that goes wrong in a node."""
+    core = default_app().compositions.core
+    return await core.execute_composition(
+        composition_id, input, tool_executor, variables=variables, execution_id=execution_id
+    )
+
+
+def get_composition(composition_id: str) -> CompositionObject | None:
+    """A stored composition, None when there is none with this id."""
+    return default_app().compositions.core.get(composition_id)
+
+
+def list_compositions() -> list[CompositionSummary]:
+    """Every stored composition in a line each."""
+    return default_app().compositions.core.list()
+
+
+def delete_composition(composition_id: str) -> bool:
+    """Forget a composition; False when there is none with this id."""
+    return default_app().compositions.core.delete(composition_id)
+
+
+def compose_tools(
+    tool_names: Sequence[str], config: Mapping[str, Any] | None = None, /, **more: Any
+) -> CompositionObject:
+    """A composition that calls some tools one after another; mapping i of `mappings: [{input, output}]`
+    belongs to tool i."""
+    return default_app().compositions.core.compose_tools(tool_names, config, **more)
+
+
+def create_validation_chain(
+    validators: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, /, **more: Any
+) -> CompositionObject:
+    """A composition of VALIDATE nodes, one for each `{schema, required}`."""
+    return default_app().compositions.core.create_validation_chain(validators, config, **more)
+
+
+def create_transform_pipeline(
+    transforms: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, /, **more: Any
+) -> CompositionObject:
+    """A composition of TRANSFORM nodes, one for each `{type, config}`."""
+    return default_app().compositions.core.create_transform_pipeline(transforms, config, **more)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import field
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Final
 
-from ..errors import InvalidFlow, Problem, UnsupportedSchema
+from ..errors import Problem
 from ..frozen import dataclass
-from ..schema import compile_schema
 from ..values import Json
 from . import fields as f
-from .fields import Checker, Report, join, known_keys, say
+from .fields import Checker, Report, join, say
+from .nodes import check_type, read_document, read_fields, read_nodes
 
 
 class ChainMode(StrEnum):
@@ -46,17 +46,13 @@ class NodeType(StrEnum):
     WAIT = "wait"
 
 
-def _words(enum: type[Enum]) -> Checker:
-    return f.one_of(tuple(str(member.value) for member in enum))
-
-
 CHAIN_FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
     "name": f.text,
     "description": f.text,
-    "mode": _words(ChainMode),
+    "mode": f.word_of(ChainMode),
     "nodes": f.anything,
-    "errorStrategy": _words(ErrorStrategy),
+    "errorStrategy": f.word_of(ErrorStrategy),
     "maxRetries": f.count,
     "retryDelay": f.number,
     "timeout": f.number,
@@ -83,7 +79,7 @@ DEFAULTS: Final[dict[str, Json]] = {
 
 NODE_FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
-    "type": _words(NodeType),
+    "type": f.word_of(NodeType),
     "name": f.text,
     "description": f.text,
     "tool": f.name,
@@ -97,7 +93,7 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "timeout": f.number,
     "maxRetries": f.count,
     "retryDelay": f.number,
-    "errorStrategy": _words(ErrorStrategy),
+    "errorStrategy": f.word_of(ErrorStrategy),
     "nodes": f.anything,
     "then": f.anything,
     "otherwise": f.anything,
@@ -139,7 +135,6 @@ NEEDED: Final[dict[str, str]] = {
     "delay": "delay",
 }
 BODIES: Final = ("nodes", "then", "otherwise")
-MAX_NESTING: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,61 +174,23 @@ class ChainDocument:
 
 def read(config: Mapping[str, Json]) -> ChainDocument:
     """Read a config: defaults filled in, an id made when there is none, problems collected."""
-    report: Report = []
-    if not isinstance(config, Mapping):
-        raise InvalidFlow([Problem(path="", message=f"a chain is an object, not {f.kind(config)}")])
-    given = known_keys(f.own(config, "", report), CHAIN_FIELDS, "", report)
-    # A chain that was exported carries its metadata along; it belongs to the stored one.
-    given = {key: value for key, value in given.items() if value is not None and key not in ("kind", "metadata")}
-    for key, value in given.items():
-        given[key] = CHAIN_FIELDS[key](value, key, report)
+    given, report = read_document(config, CHAIN_FIELDS, "chain")
     found = {"id": given.get("id") or str(uuid.uuid4()), **DEFAULTS, "variables": {}, **given}
-    if "inputSchema" in found and not is_schema(found["inputSchema"], "inputSchema", report):
-        del found["inputSchema"]
-    nodes = _nodes(found.pop("nodes", None), "nodes", report, 1)
+    nodes = read_nodes(found.pop("nodes", None), "nodes", report, 1, _node)
     if not nodes and not any(p.path == "nodes" for p in report):
         say(report, "nodes", "must be a non-empty list of nodes")
     return ChainDocument(found, nodes, report)
-
-
-def is_schema(value: Json, path: str, report: Report) -> bool:
-    """Whether this is a JSON Schema; why not is reported."""
-    try:
-        compile_schema(value)
-    except UnsupportedSchema as exc:
-        place, found, message = str(exc).partition(": ")
-        inside = found and place.startswith("schema")
-        say(report, path + place.removeprefix("schema") if inside else path, message if inside else str(exc))
-        return False
-    return True
-
-
-def _nodes(value: Json, path: str, report: Report, depth: int) -> list[ChainNode]:
-    if depth > MAX_NESTING:
-        say(report, path, f"nested deeper than {MAX_NESTING}")
-        return []
-    if isinstance(value, Mapping) and not path.endswith("]") and depth > 1:
-        value = [value]  # one node where a list of nodes may stand
-    if not isinstance(value, list):
-        say(report, path, f"must be a list of nodes, not {f.kind(value)}")
-        return []
-    return [_node(item, f"{path}[{i}]", report, depth) for i, item in enumerate(value)]
 
 
 def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
     if not isinstance(value, Mapping):
         say(report, path, f"must be an object, not {f.kind(value)}")
         return ChainNode(path, {})
-    given = {k: v for k, v in known_keys(value, NODE_FIELDS, path, report).items() if v is not None or k == "fallback"}
-    for key, item in given.items():
-        given[key] = NODE_FIELDS[key](item, join(path, key), report)
-    for key in ("id", "type"):
-        if key not in given:
-            say(report, join(path, key), "required for every node")
-    bodies = {}
+    given = read_fields(value, NODE_FIELDS, path, report, ("fallback",))
+    bodies: dict[str, list[ChainNode]] = {}
     for key in BODIES:
         if key in given:
-            bodies[key] = _nodes(given.pop(key), join(path, key), report, depth + 1)
+            bodies[key] = read_nodes(given.pop(key), join(path, key), report, depth + 1, _node)
     node = ChainNode(path, given, bodies)
     if node.type:
         _fits(node, report)
@@ -242,16 +199,9 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
 
 def _fits(node: ChainNode, report: Report) -> None:
     """Fields that the node's type needs, or has no use for."""
-    needed = NEEDED.get(node.type)
-    if needed == "transform" and "input" in node.fields:
-        needed = None  # without one the node gives its input
-    if needed is not None and needed not in node.fields and needed not in node.bodies:
-        say(report, join(node.path, needed), f"required for a {node.type} node")
-    for key in (*node.fields, *node.bodies):
-        types = ONLY_FOR.get(key)
-        if types is not None and node.type not in types:
-            article = " or ".join(types)
-            say(report, join(node.path, key), f"a {node.type} node has no {key}; only {article} nodes do")
+    # A transform without one gives its input.
+    needed = {} if node.type == "transform" and "input" in node.fields else NEEDED
+    check_type(node, {**node.fields, **node.bodies}, needed, ONLY_FOR, report)
     if node.type == "loop":
         if not any(key in node.fields for key in ("items", "until", "while", "maxIterations")):
             say(report, node.path, "a loop node needs items, until, while or maxIterations")

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..errors import ExpressionError, Problem
 from ..expr import lift
-from ..expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, rebind
+from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, Var
 from ..frozen import dataclass
-from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
+from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
-from ..values import Json, closest
+from .binding import Binder
 from .chain import ChainDocument, ChainNode
-from .fields import Report, join, say
+from .fields import join, say
 
 ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "iteration", "error", "secret"))
 LABELS: Final = {
@@ -59,15 +58,15 @@ def _labels(node: ChainNode) -> Mapping[str, str]:
     return INPUT_LABELS if "$" in str(node.get("input", "")) else TRANSFORM_LABELS
 
 
-class ChainCompiler:
+class ChainCompiler(Binder[Within]):
     """Compiles one chain; `problems` and `warnings` grow as it goes."""
 
+    roots, kind = ROOTS, "chain"
+
     def __init__(self, chain: ChainDocument) -> None:
+        super().__init__(chain.problems, [node.id for node in chain.nodes])
         self.chain = chain
         self.fields = chain.fields
-        self.problems: Report = list(chain.problems)
-        self.warnings: Report = []
-        self.names: dict[str, str] = {}  # variables that are read, and where first
         self.written: set[str] = set()
         self.ids: dict[str, str] = {}  # every id, and the place of its first node
         self.top = {node.id: i for i, node in enumerate(chain.nodes)}
@@ -99,7 +98,7 @@ class ChainCompiler:
         return Flow(
             name=str(self.fields["name"] or self.fields["id"]),
             body=body,
-            state=self._channels(),
+            state=self.channels(self.fields["variables"], self.written),
             input_schema=self.fields.get("inputSchema"),
             timeout=timeout / 1000 if timeout else None,
         )
@@ -108,18 +107,6 @@ class ChainCompiler:
         while id in self.top:
             id += "_"
         return id
-
-    def _channels(self) -> dict[str, Channel]:
-        variables = self.fields["variables"]
-        channels = {name: Channel(initial=value) for name, value in variables.items()}
-        for name in sorted(self.written | set(self.names)):
-            channels.setdefault(name, Channel(present=False))
-        for name, path in self.names.items():
-            if name not in variables and name not in self.written:
-                hint = closest(name, [*variables, *self.written])
-                message = f"nothing here sets the variable {name!r}; it has to come with the execution"
-                say(self.warnings, path, message, hint)
-        return channels
 
     # --- one node -----------------------------------------------------------------------------
 
@@ -231,7 +218,7 @@ class ChainCompiler:
         if source is not None:
             data = lift(source, ROOTS, path=join(node.path, "input"), problems=self.problems)
         made = transform_expr(spec, data, roots=ROOTS | {"acc"}, path=path, problems=self.problems)
-        return self._bound(made, path, within)
+        return self.bound(made, path, within)
 
     def _delay(self, node: ChainNode, within: Within) -> Expr:
         delay, path = node.get("delay", 0), join(node.path, "delay")
@@ -291,70 +278,19 @@ class ChainCompiler:
                 if node.get(key):
                     say(self.problems, join(node.path, key), f"nodes in {mode} mode cannot jump")
 
-    # --- values and expressions ---------------------------------------------------------------
+    # --- references ---------------------------------------------------------------------------
 
-    def value(self, value: Json, path: str, within: Within) -> Expr:
-        """JSON with references in it."""
-        return self._bound(lift(value, ROOTS, path=path, problems=self.problems), path, within)
-
-    def expression(self, text: Json, path: str, within: Within) -> Expr:
-        """An expression's text."""
-        if isinstance(text, bool):
-            return Lit(text)
-        if not isinstance(text, str) or not text.strip():
-            return NULL  # which has been reported
-        from ..expr import parse
-
-        try:
-            return self._bound(parse(text), path, within)
-        except ExpressionError as exc:
-            self.problems.append(Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion))
-            return NULL
-
-    def _bound(self, expr: Expr, path: str, within: Within) -> Expr:
-        if isinstance(expr, Lit):
-            return expr
-        if isinstance(expr, Obj):
-            return Obj(tuple((key, self._bound(inner, f"{path}.{key}", within)) for key, inner in expr.fields))
-        if isinstance(expr, Arr):
-            return Arr(tuple(self._bound(inner, f"{path}[{i}]", within) for i, inner in enumerate(expr.items)))
-        return rebind(expr, lambda ref: self._bind(ref, path, within))
-
-    def _bind(self, ref: Ref, path: str, within: Within) -> Expr:
+    def bind(self, ref: Ref, path: str, within: Within) -> Expr:
         """What a reference of the document is in the graph."""
         root = ref.root
         if root in ("steps", "output"):
-            return self._node_output(ref, path, within)
+            return self.output(ref, path, within.apart)
         if root == "var":
-            if not ref.path:
-                return Ref("state", (), column=ref.column)
-            name = str(ref.path[0])
-            if name == "iteration" and within.round is not None:
+            if ref.path and ref.path[0] == "iteration" and within.round is not None:
                 return Ref(within.round, ref.path[1:], column=ref.column)
-            self.names.setdefault(name, path)
-            return Ref("state", ref.path, column=ref.column)
+            return self.variable(ref, path)
         if root == "iteration":
             if within.round is None:
-                return self._wrong(ref, path, "$iteration has a meaning only inside a loop")
+                return self.wrong(ref, path, "$iteration has a meaning only inside a loop")
             return Ref(within.round, ref.path, column=ref.column)
-        if root not in ROOTS and root != "acc":
-            return self._wrong(ref, path, f"${root} is not known in chains", closest(root, ROOTS))
-        return ref
-
-    def _node_output(self, ref: Ref, path: str, within: Within) -> Expr:
-        if not ref.path:
-            return self._wrong(ref, path, f"${ref.root} needs the id of a node, such as ${ref.root}.NAME")
-        head, rest = ref.path[0], ref.path[1:]
-        if isinstance(head, int) and ref.root == "output":
-            head = str(head)  # an id that looks like a number; positions are $steps[0]
-        if isinstance(head, int):
-            if not 0 <= head < len(self.chain.nodes):
-                return self._wrong(ref, path, f"there is no step {head}; the chain has {len(self.chain.nodes)}")
-            head = self.chain.nodes[head].id
-        if head in within.apart:
-            return self._wrong(ref, path, f"{head!r} runs at the same time, so it may not be finished before this")
-        return Ref("out", (head, *rest), elide=True, column=ref.column)
-
-    def _wrong(self, ref: Ref, path: str, message: str, suggestion: str | None = None) -> Expr:
-        self.problems.append(Problem(path=path, message=message, column=ref.column, suggestion=suggestion))
-        return NULL
+        return ref if root in ROOTS or root == "acc" else self.unknown(ref, path)

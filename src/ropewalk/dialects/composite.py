@@ -15,9 +15,9 @@ from ..expr.ast import Ref
 from ..ir import Flow, Graph
 from ..values import Json
 from . import fields as f
-from .chain import is_schema
 from .composite_steps import StepReader, Steps
 from .fields import Checker, Report, known_keys, say
+from .nodes import is_schema
 from .notation import Compiled, notation
 
 NAMESPACE: Final = "composable"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -189,6 +190,11 @@ def one_of(words: tuple[str, ...]) -> Checker:
         return word
 
     return check
+
+
+def word_of(enum: type[StrEnum]) -> Checker:
+    """One of the words of an enumeration."""
+    return one_of(tuple(str(member.value) for member in enum))
 
 
 def kind(value: Json) -> str:

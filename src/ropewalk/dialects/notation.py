@@ -65,7 +65,8 @@ def notation(
 
 
 def notation_of(document: Json) -> Notation:
-    """The notation of a document: what its `kind` says, else the first whose shape it has."""
+    """The notation of a document: what its `kind` says, else the last one whose shape it has: the
+    broadest is registered first."""
     if not isinstance(document, Mapping):
         raise InvalidFlow([Problem(path="", message="a definition is an object with named fields")])
     kind = document.get("kind")
@@ -75,7 +76,7 @@ def notation_of(document: Json) -> Notation:
             message = f"unknown kind {kind!r}; it is one of {', '.join(NOTATIONS)}"
             raise InvalidFlow([Problem(path="kind", message=message, suggestion=closest(str(kind), NOTATIONS))])
         return found
-    for candidate in NOTATIONS.values():
+    for candidate in reversed(NOTATIONS.values()):
         if candidate.fits(document):
             return candidate
     message = f"cannot tell what this is; say it with kind: {' | '.join(NOTATIONS)}"

@@ -78,6 +78,20 @@ class ChainSummary(Record):
     """id, name, description, mode, nodeCount, runCount, created."""
 
 
+class CompositionObject(Record):
+    """A stored composition: id, name, description, nodes, inputSchema, outputSchema, variables,
+    concurrency, metadata {created, runCount}."""
+
+
+class CompositionSummary(Record):
+    """id, name, description, nodeCount, runCount, created."""
+
+
+class CompositionResult(Record):
+    """success, executionId, compositionId, executionPath, errors [{path, message, keyword, nodeId, tool,
+    kind}], status, duration (ms); data and nodeCount, or error and, where it was a node, failedNode."""
+
+
 class ExecutionResult(Record):
     """success, executionId, chainId, status, results {nodeId: output}, variables, errors, duration (ms)."""
 

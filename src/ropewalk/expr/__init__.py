@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from .parser import parse
     from .reshape import TRANSFORMS, transform
     from .table import Function, function
-    from .transforms import TRANSFORM_TYPES, transform_expr
+    from .transforms import TRANSFORM_TYPES, configured, transform_expr
 
 __all__ = [
     "Arr", "Each", "Expr", "FUNCTIONS", "Fn", "Function", "Lit", "MACROS", "MISSING", "Macro", "NULL", "Obj",
     "ROOTS", "Ref", "TRANSFORMS", "TRANSFORM_TYPES", "Var", "children", "compile_condition", "compile_expr",
-    "function", "lift", "parse", "rebind", "refs", "show", "transform", "transform_expr",
+    "configured", "function", "lift", "parse", "rebind", "refs", "show", "transform", "transform_expr",
 ]  # fmt: skip
 
 _HOME = {
     "FUNCTIONS": "calls", "Function": "table", "MACROS": "macros", "Macro": "macros", "TRANSFORMS": "reshape",
-    "TRANSFORM_TYPES": "transforms", "function": "table", "parse": "parser", "transform": "reshape",
-    "transform_expr": "transforms",
+    "TRANSFORM_TYPES": "transforms", "configured": "transforms", "function": "table", "parse": "parser",
+    "transform": "reshape", "transform_expr": "transforms",
 }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from ..errors import ExpressionError, Problem
@@ -92,23 +91,38 @@ def transform_expr(
 ) -> Expr:
     """The expression of one transform `{type, config}` applied to `source`; every problem has its
     path below `path`. The type is read in any letter case."""
-    config = spec.get("config", {}) if type(spec) is dict else {}
     given = _Config({}, source, roots, path, problems)
     if type(spec) is not dict or type(spec.get("type")) is not str:
         return given.say("type", "a transform needs a type")
-    kind = spec["type"].upper()
-    build = TRANSFORM_TYPES.get(kind)
-    if build is None:
-        near = closest(kind, TRANSFORM_TYPES)
+    if spec["type"].upper() not in TRANSFORM_TYPES:
+        near = closest(spec["type"].upper(), TRANSFORM_TYPES)
         return given.say("type", f"unknown transform {spec['type']!r}", near)
-    inside = f"{path}.config" if path else "config"
+    for key in spec:
+        if key not in ("type", "config"):
+            given.say(key, "unknown key", closest(key, ("type", "config")))
+    config = spec.get("config", {})
     if type(config) is not dict:
         return given.say("config", "must be an object")
-    given = replace(given, values=config, path=inside)
+    inside = f"{path}.config" if path else "config"
+    return configured(spec["type"], config, source, roots=roots, path=inside, problems=problems)
+
+
+def configured(
+    kind: str,
+    config: Mapping[str, Json],
+    source: Expr,
+    *,
+    roots: frozenset[str],
+    path: str = "",
+    problems: list[Problem] | None = None,
+) -> Expr:
+    """The same for a type that is known and settings of which each has its path below `path`."""
+    kind = kind.upper()
+    given = _Config(config, source, roots, path, problems)
     for key in config:
         if key not in _KEYS[kind]:
             given.say(key, f"{kind} has no such setting", closest(key, _KEYS[kind]))
-    return build(given)
+    return TRANSFORM_TYPES[kind](given)
 
 
 def _per_item(kind: str) -> Callable[[_Config], Expr]:

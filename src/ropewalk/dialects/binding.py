@@ -1,0 +1,113 @@
+"""What compilers of documents share: JSON with references in it, texts of expressions, variables.
+
+A notation subclasses `Binder`, says which roots its documents may name, and in `bind` what each
+reference is in the graph. Every problem has the path of the text that it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from ..errors import ExpressionError, Problem
+from ..expr import lift
+from ..expr.ast import NULL, Arr, Expr, Lit, Obj, Ref, rebind
+from ..ir import Channel
+from ..values import Json, closest
+from .fields import Report, say
+
+Within = TypeVar("Within")
+"""What surrounds a node, as far as the meaning of references depends on it."""
+
+
+class Binder(Generic[Within]):
+    """Reads what documents say in references; `problems` and `warnings` grow as it goes.
+
+    `steps` are the ids that `$steps[0]` and on stand for.
+    """
+
+    roots: frozenset[str]
+    kind: str
+    """The notation, for messages: "chain"."""
+
+    def __init__(self, problems: Iterable[Problem], steps: Sequence[str]) -> None:
+        self.problems: Report = list(problems)
+        self.warnings: Report = []
+        self.steps = steps
+        self.names: dict[str, str] = {}  # variables that are read, and where first
+
+    def bind(self, ref: Ref, path: str, within: Within) -> Expr:
+        """What a reference of the document is in the graph."""
+        raise NotImplementedError
+
+    def value(self, value: Json, path: str, within: Within) -> Expr:
+        """JSON with references in it."""
+        return self.bound(lift(value, self.roots, path=path, problems=self.problems), path, within)
+
+    def expression(self, text: Json, path: str, within: Within) -> Expr:
+        """An expression's text."""
+        if isinstance(text, bool):
+            return Lit(text)
+        if not isinstance(text, str) or not text.strip():
+            return NULL  # which has been reported
+        from ..expr import parse
+
+        try:
+            return self.bound(parse(text), path, within)
+        except ExpressionError as exc:
+            self.problems.append(Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion))
+            return NULL
+
+    def bound(self, expr: Expr, path: str, within: Within) -> Expr:
+        """The expression with its references bound."""
+        if isinstance(expr, Lit):
+            return expr
+        if isinstance(expr, Obj):
+            return Obj(tuple((key, self.bound(inner, f"{path}.{key}", within)) for key, inner in expr.fields))
+        if isinstance(expr, Arr):
+            return Arr(tuple(self.bound(inner, f"{path}[{i}]", within) for i, inner in enumerate(expr.items)))
+        return rebind(expr, lambda ref: self.bind(ref, path, within))
+
+    # --- what most roots mean in every notation -------------------------------------------------
+
+    def output(self, ref: Ref, path: str, apart: Collection[str] = ()) -> Expr:
+        """`$output.ID`, `$steps.ID`, `$steps[0]`: `apart` are the nodes that run at the same time."""
+        if not ref.path:
+            return self.wrong(ref, path, f"${ref.root} needs the id of a node, such as ${ref.root}.NAME")
+        head, rest = ref.path[0], ref.path[1:]
+        if isinstance(head, int) and ref.root == "output":
+            head = str(head)  # an id that looks like a number; positions are $steps[0]
+        if isinstance(head, int):
+            if not 0 <= head < len(self.steps):
+                return self.wrong(ref, path, f"there is no step {head}; the {self.kind} has {len(self.steps)}")
+            head = self.steps[head]
+        if head in apart:
+            return self.wrong(ref, path, f"{head!r} runs at the same time, so it may not be finished before this")
+        return Ref("out", (head, *rest), elide=True, column=ref.column)
+
+    def variable(self, ref: Ref, path: str) -> Expr:
+        """`$var.NAME`, a channel of the state."""
+        if ref.path:
+            self.names.setdefault(str(ref.path[0]), path)
+        return Ref("state", ref.path, column=ref.column)
+
+    def unknown(self, ref: Ref, path: str) -> Expr:
+        """A root that the notation does not have."""
+        return self.wrong(ref, path, f"${ref.root} is not known in {self.kind}s", closest(ref.root, self.roots))
+
+    def wrong(self, ref: Ref, path: str, message: str, suggestion: str | None = None) -> Expr:
+        self.problems.append(Problem(path=path, message=message, column=ref.column, suggestion=suggestion))
+        return NULL
+
+    def channels(self, variables: Mapping[str, Json], written: Collection[str] = ()) -> dict[str, Channel]:
+        """The channels of all variables that are declared, written or read; a warning for those that
+        have to come with the execution."""
+        channels = {name: Channel(initial=value) for name, value in variables.items()}
+        for name in sorted({*written, *self.names}):
+            channels.setdefault(name, Channel(present=False))
+        for name, path in self.names.items():
+            if name not in variables and name not in written:
+                hint = closest(name, [*variables, *written])
+                message = f"nothing here sets the variable {name!r}; it has to come with the execution"
+                say(self.warnings, path, message, hint)
+        return channels

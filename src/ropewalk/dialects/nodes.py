@@ -1,0 +1,101 @@
+"""Documents that are lists of typed nodes: what reading them has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol, TypeVar
+
+from ..errors import InvalidFlow, Problem, UnsupportedSchema
+from ..schema import compile_schema
+from ..values import Json
+from . import fields as f
+from .fields import Checker, Report, join, known_keys, say
+
+MAX_NESTING: Final = 64
+
+Read = TypeVar("Read")
+
+
+def read_document(
+    config: Mapping[str, Json], known: Mapping[str, Checker], kind: str
+) -> tuple[dict[str, Json], Report]:
+    """The fields of a whole document in the documented spelling, and what is wrong with them. Metadata is
+    left out: an exported document carries it along, and it belongs to the stored one."""
+    report: Report = []
+    if not isinstance(config, Mapping):
+        raise InvalidFlow([Problem(path="", message=f"a {kind} is an object, not {f.kind(config)}")])
+    given = known_keys(f.own(config, "", report), known, "", report)
+    given = {key: value for key, value in given.items() if value is not None and key not in ("kind", "metadata")}
+    for key, value in given.items():
+        given[key] = known[key](value, key, report)
+    for key in ("inputSchema", "outputSchema"):
+        if key in given and not is_schema(given[key], key, report):
+            del given[key]
+    return given, report
+
+
+def is_schema(value: Json, path: str, report: Report) -> bool:
+    """Whether this is a JSON Schema; why not is reported."""
+    try:
+        compile_schema(value)
+    except UnsupportedSchema as exc:
+        place, found, message = str(exc).partition(": ")
+        inside = found and place.startswith("schema")
+        say(report, path + place.removeprefix("schema") if inside else path, message if inside else str(exc))
+        return False
+    return True
+
+
+def read_nodes(
+    value: Json, path: str, report: Report, depth: int, read: Callable[[Json, str, Report, int], Read]
+) -> list[Read]:
+    """A list of nodes, `depth` lists deep (the document's own is 1); inside, one node may stand for a list."""
+    if depth > MAX_NESTING:
+        say(report, path, f"nested deeper than {MAX_NESTING}")
+        return []
+    if isinstance(value, Mapping) and not path.endswith("]") and depth > 1:
+        return [read(value, path, report, depth)]
+    if not isinstance(value, list):
+        say(report, path, f"must be a list of nodes, not {f.kind(value)}")
+        return []
+    return [read(item, f"{path}[{i}]", report, depth) for i, item in enumerate(value)]
+
+
+def read_fields(
+    value: Mapping[str, Json], known: Mapping[str, Checker], path: str, report: Report, nullable: Collection[str]
+) -> dict[str, Json]:
+    """The fields of one node, checked; null counts as absent but where it is `nullable`."""
+    given = known_keys(value, known, path, report)
+    given = {key: item for key, item in given.items() if item is not None or key in nullable}
+    for key, item in given.items():
+        given[key] = known[key](item, join(path, key), report)
+    for key in ("id", "type"):
+        if key not in given:
+            say(report, join(path, key), "required for every node")
+    return given
+
+
+class Typed(Protocol):
+    """A node as read."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+
+
+def check_type(
+    node: Typed,
+    present: Collection[str],
+    needed: Mapping[str, str],
+    only_for: Mapping[str, tuple[str, ...]],
+    report: Report,
+) -> None:
+    """Report fields that the node's type needs, or has no use for."""
+    need = needed.get(node.type)
+    if need is not None and need not in present:
+        say(report, join(node.path, need), f"required for a {node.type} node")
+    for key in present:
+        types = only_for.get(key)
+        if types is not None and node.type not in types:
+            say(report, join(node.path, key), f"a {node.type} node has no {key}; only {' or '.join(types)} nodes do")
