@@ -99,6 +99,64 @@ CHAIN-EXEC-16   results has the top-level nodes; in LOOP mode those of the last 
 CHAIN-EXEC-17   a reference to a parallel sibling's output is a problem at check
 """
 
+COMPOSITIONS = """
+COMP-FN-1       eight documented functions in snake_case over a default app; app.compositions has the same as coroutines
+COMP-FN-2       in ropewalk.toolchain execute_composition is async and the others are plain functions
+COMP-FN-3       list_compositions gives id, name, description, nodeCount, runCount, created
+COMP-FN-4       get_composition of an unknown id is None, delete_composition False, execute_composition NotFound
+COMP-FN-5       compositions are stored and survive a restart
+COMP-FN-6       ComposerNodeType and TransformType are exported enums; their string values are accepted everywhere
+COMP-FN-7       compose_tools makes a sequential composition; mapping i belongs to tool i
+COMP-FN-8       create_validation_chain makes a VALIDATE node of each {schema, required}
+COMP-FN-9       create_transform_pipeline makes a TRANSFORM node of each {type, config}
+COMP-CONFIG-1   id is a UUID when absent; name, description, variables have defaults
+COMP-CONFIG-2   keys are accepted in camelCase and in snake_case and kept in camelCase
+COMP-CONFIG-3   the notation is told by kind or by its shape, and chains stay chains
+COMP-RUN-1      the input is validated before anything runs
+COMP-RUN-2      data passes through the nodes in order, each output the next one's data
+COMP-RUN-3      the output is validated at the end
+COMP-RUN-4      the result: success, executionId, compositionId, data, executionPath, nodeCount
+COMP-RUN-5      a failure: success false, executionId, compositionId, error, errors, failedNode, executionPath
+COMP-RUN-6      errors are {path, message, keyword}
+COMP-RUN-7      executionPath lists the ids of the nodes that ran
+COMP-RUN-8      schemas are all of JSON Schema 2020-12
+COMP-RUN-9      a run resumes after a crash: what is recorded is not called again
+COMP-RUN-10     tool_executor is async (tool_name, params) -> result; without it the app's toolbox is used
+COMP-NODE-1     inputMapping is a reference, or an object or list of references and literals
+COMP-NODE-2     without inputMapping the data is used as it is; an object becomes the tool's arguments
+COMP-NODE-3     outputMapping is over the node's own output and all other roots
+COMP-NODE-4     without outputMapping the output is unchanged
+COMP-NODE-5     each node's output is kept for $output.nodeId
+COMP-NODE-6     $input is the composition's input throughout
+COMP-NODE-7     $var.name is a variable
+COMP-NODE-8     onError stop is the default
+COMP-NODE-9     onError fallback uses fallback
+COMP-NODE-10    onError continue: the data passes on unchanged, the error is recorded
+COMP-TYPE-1     TOOL calls its tool
+COMP-TYPE-2     MAP, FILTER, REDUCE over items or the data, with an expression over $item and $index
+COMP-TYPE-3     REDUCE has $acc and initial
+COMP-TYPE-4     MAP, FILTER, REDUCE with a tool that is called per item
+COMP-TYPE-5     concurrency of the calls per item
+COMP-TYPE-6     TRANSFORM: {type, config}, or transformType and config
+COMP-TYPE-7     VALIDATE: fails with every problem, and gives on what fits
+COMP-TYPE-8     VALIDATE with required false: a failure is recorded and the data passes on
+COMP-TYPE-9     BRANCH: the first branch that matches runs, otherwise if none
+COMP-TYPE-10    MERGE: object (shallow, later wins), deep, concat, zip
+COMP-TYPE-11    CONDITIONAL: then or otherwise, each a node, a list of nodes, or a value
+COMP-TRANS-1    MAP, FILTER, FLAT_MAP with expression
+COMP-TRANS-2    REDUCE with expression, $acc and initial
+COMP-TRANS-3    GROUP_BY by path or expression, in order of first sight
+COMP-TRANS-4    SORT by path, expression or a list of them; asc and desc; stable; mixed types ordered
+COMP-TRANS-5    PICK and OMIT with fields, of an object or of each object of a list
+COMP-TRANS-6    MERGE with a value or a reference, deep or not
+COMP-TRANS-7    RENAME
+COMP-TRANS-8    CUSTOM: a function registered with @transform; an unknown one is a problem at check
+COMP-BAD-1      every problem at once, each with its place
+COMP-BAD-2      fields that a type needs, or has no use for
+COMP-BAD-3      unknown words, keys, references and transforms, with a suggestion
+COMP-BAD-4      hostile input (YAML bombs, deep nesting, patterns that hang) is refused or done in under a second
+"""
+
 REFERENCES = """
 REF-1   a string that begins with $ is a reference, any other without ${ a literal
 REF-2   ${...} is interpolated; alone it keeps the value's type; $${ is a literal ${
@@ -130,6 +188,7 @@ DUR-7   failed attempts are recorded: a resumed run does not begin its tries ane
 DUR-8   the same answer on every store
 """
 
+ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY)
 REQUIREMENTS: dict[str, str] = {
-    (words := line.split(maxsplit=1))[0]: words[1] for line in (CHAINS + REFERENCES + DURABILITY).split("\n") if line
+    (words := line.split(maxsplit=1))[0]: words[1] for part in ALL for line in part.split("\n") if line
 }

@@ -32,7 +32,8 @@ from ropewalk.errors import InvalidFlow
 from ropewalk.source import load
 
 CASES = Path(__file__).parent / "cases"
-KNOWN = {"name", "covers", "chain", "tools", "context", "expect", "problems", "raises", "bug"}
+KNOWN = {"name", "covers", "tools", "context", "input", "variables", "expect", "problems", "raises", "bug"}
+KNOWN |= {"chain", "composition"}
 BESIDES = ("calls", "counts", "cancelled", "peak", "details", "absent")
 
 

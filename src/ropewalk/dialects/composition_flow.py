@@ -165,10 +165,10 @@ class CompositionCompiler(Binder[Within]):
 
     def transform(self, node: ComposerNode, within: Within) -> Op:
         spec, named = node.get("transform"), node.get("transformType")
-        if spec is not None:
+        path = join(node.path, "transform")
+        if spec is not None and not any(problem.path == path for problem in self.problems):
             from ..expr import transform_expr
 
-            path = join(node.path, "transform")
             made = transform_expr(spec, DATA, roots=ROOTS - {"acc"}, path=path, problems=self.problems)
             return Compute(value=self.bound(made, path, within))
         if not named:

@@ -1,0 +1,5 @@
+"""The stores that compositions are tested on."""
+
+from chains.conftest import address
+
+__all__ = ["address"]
