@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+from mcp import MCPError
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import ToolsListChanged
@@ -116,7 +117,38 @@ async def tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.
     return types.ListToolsResult(tools=listed[at : at + 3], next_cursor=str(at + 3) if at + 3 < len(listed) else None)
 
 
-server: Server[Any] = Server("odd", on_list_tools=tools, on_call_tool=call, on_subscriptions_listen=ListenHandler(bus))
+RESOURCES: dict[str, list[tuple[str | None, str | bytes]]] = {
+    "shelf://rows.csv": [("text/csv", "a,b\n1,2\n")],
+    "shelf://rows": [("application/json; charset=utf-8", '[{"a": 1}]')],
+    "shelf://note": [("text/plain", "some text")],
+    "shelf://two": [(None, "one"), ("application/json", "2")],
+    "shelf://none": [],
+    "shelf://bad": [("application/json", "{")],
+    "shelf://picture": [("image/png", b"AAAA")],
+}
+
+
+async def resource(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    if params.uri == "shelf://slow":
+        await anyio.sleep(30)
+    if params.uri not in RESOURCES:
+        raise MCPError(types.INVALID_PARAMS, f"no resource {params.uri}")
+    contents: list[Any] = []
+    for kind, data in RESOURCES[params.uri]:
+        if isinstance(data, bytes):
+            contents.append(types.BlobResourceContents(uri=params.uri, mime_type=kind, blob=data.decode()))
+        else:
+            contents.append(types.TextResourceContents(uri=params.uri, mime_type=kind, text=data))
+    return types.ReadResourceResult(contents=contents)
+
+
+server: Server[Any] = Server(
+    "odd",
+    on_list_tools=tools,
+    on_call_tool=call,
+    on_read_resource=resource,
+    on_subscriptions_listen=ListenHandler(bus),
+)
 
 
 def http(port: int) -> None:

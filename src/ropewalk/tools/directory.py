@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from ..errors import ExecutionFailed
 from ..values import Json, fresh
 from .bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
+from .dataset import Datasets
 from .delta import checked
 from .imports import Mark, mark_of, renewed
 from .inside import Impl, WrongPath, find_impl
@@ -36,8 +37,9 @@ class DirectoryCaller:
         self, base: Any, root: Path | str, *, env: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> None:
         self.base, self.root = base, Path(root).resolve()
-        self.kinds: dict[str, Bind] = {"impl": self._impl}
+        self.kinds: dict[str, Bind] = {"impl": self._impl, "dataset": self._dataset}
         self._env = dict(env or {})
+        self._datasets = Datasets(self.root, getattr(base, "index", None))
         self._node = NodeProcesses(self.root, self._env)
         self._rules = Rules(timeout=getattr(base, "timeout", DEFAULT_TIMEOUT) if timeout is None else timeout)
         self._files: dict[Path, Mark | None] = {}
@@ -96,6 +98,14 @@ class DirectoryCaller:
 
         route = Route(send=send, normalise=lambda raw: (checked(raw, impl.shown), None), strict=True)
         return bind_route(tool_id, None, None, route, self._rules)
+
+    def _dataset(self, tool_id: str) -> Bound:
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            return await self._datasets.read(args.get("source"))
+
+        return bind_route(
+            tool_id, None, None, Route(send=send, normalise=lambda rows: (rows, None), strict=True), self._rules
+        )
 
     def _given(self, args: Args) -> Args:
         """The arguments as a Python function gets them: its own to change."""

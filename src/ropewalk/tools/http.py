@@ -94,6 +94,11 @@ class Http:
                 f"HTTP {response.status_code} with a body that is not JSON", response.status_code, _excerpt(body)
             ) from error
 
+    async def read(self, request: Request) -> tuple[str, bytes]:
+        """The answer as it is: (content type, body)."""
+        async with self._sent(request) as response:
+            return response.headers.get("content-type", ""), await self._read(response)
+
     @asynccontextmanager
     async def lines(self, request: Request) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
         """The answer line by line as it arrives: (content type, lines)."""

@@ -15,6 +15,7 @@ import inspect
 import logging
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import ConfigError, NotFound
@@ -135,6 +136,14 @@ class McpServers:
             except Exception as error:  # noqa: BLE001 - a stream tells its failure as an event
                 yield StreamEvent("error", data={"message": str(error)}, error=error)
 
+    async def read_resource(self, server_name: str, uri: str, *, timeout: float | None = None) -> list[Any]:
+        """The contents of a resource as the server gives them; raises as `call_tool` does."""
+        request = partial(Request, "", {}, resource=uri)
+        async with contextlib.aclosing(self._asked(server_name, request, timeout, f"resource {uri!r}")) as events:
+            async for event in events:
+                return list(getattr(event, "contents", None) or ())
+        raise AssertionError("unreachable: a request ends with a result or an error")
+
     async def close(self) -> None:
         """Close every connection and end every process; calls under way fail, later ones on this
         loop are refused until `connect`."""
@@ -148,7 +157,7 @@ class McpServers:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _events(
+    def _events(
         self,
         server_name: str,
         tool_name: str,
@@ -157,6 +166,13 @@ class McpServers:
         timeout: float | None,
         watched: bool,
     ) -> AsyncGenerator[ProgressEvent | CallToolResult, None]:
+        request = partial(Request, tool_name, args or {}, key=key, watched=watched)
+        return self._asked(server_name, request, timeout, f"tool {tool_name!r}")
+
+    async def _asked(
+        self, server_name: str, make: Callable[[], Request], timeout: float | None, what: str
+    ) -> AsyncGenerator[Any, None]:
+        """Progress and the outcome of a request; one that cannot have arrived is sent once more."""
         link = self._link(server_name)
         loop = asyncio.get_running_loop()
         limit = link.config.timeout if timeout is None else timeout
@@ -164,7 +180,7 @@ class McpServers:
             if loop in self._closed:
                 raise ConnectionError(f"{link.config} was closed; connect() opens it again")
             line = await link.live()
-            request = Request(tool_name, args or {}, key=key, watched=watched)
+            request = make()
             line.submit(request)
             try:
                 async with contextlib.aclosing(request.events(loop.time() + limit)) as events:
@@ -175,7 +191,7 @@ class McpServers:
                 if last:
                     raise
             except TimeoutError as error:
-                said = f"{link.config}: tool {tool_name!r} gave no answer within {limit:g} s and was cancelled"
+                said = f"{link.config}: {what} gave no answer within {limit:g} s and was cancelled"
                 raise NoAnswer(said, limit) from error
 
     def _link(self, name: str) -> Link:

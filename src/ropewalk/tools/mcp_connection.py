@@ -189,7 +189,7 @@ class Connection:
         try:
             with anyio.CancelScope() as scope:
                 request.begin(scope)
-                request.finish(await _call(session, request))
+                request.finish(await (_call if request.resource is None else _read)(session, request))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
             told = await self._told_later(error, request.tool)
             request.finish(told)
@@ -312,6 +312,14 @@ async def _call(session: ClientSession, request: Request) -> Any:
             raise ServerRefused(f"tool {request.tool!r} asks for input from a user; this client gives none")
         return result
     raise AssertionError("unreachable")
+
+
+async def _read(session: ClientSession, request: Request) -> Any:
+    """One resources/read."""
+    import mcp_types as types
+
+    params = types.ReadResourceRequestParams(uri=request.resource or "")
+    return await session.send_request(types.ReadResourceRequest(params=params), types.ReadResourceResult)
 
 
 @cache

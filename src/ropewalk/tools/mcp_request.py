@@ -43,12 +43,23 @@ class ServerRefused(Exception):
 
 
 class Request:
-    """A call: `tool` with `args`; `key` names it for a server that knows repeats."""
+    """A call: `tool` with `args`; `key` names it for a server that knows repeats. Or, without a tool, the
+    reading of the `resource` with this URI."""
 
-    __slots__ = ("_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "key", "sent", "tool", "watched")
+    __slots__ = (
+        "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "key", "resource", "sent", "tool", "watched"
+    )  # fmt: skip
 
-    def __init__(self, tool: str, args: Mapping[str, Json], *, key: str | None = None, watched: bool = False) -> None:
-        self.tool, self.args, self.key, self.watched = tool, dict(args), key, watched
+    def __init__(
+        self,
+        tool: str,
+        args: Mapping[str, Json],
+        *,
+        key: str | None = None,
+        watched: bool = False,
+        resource: str | None = None,
+    ) -> None:
+        self.tool, self.args, self.key, self.watched, self.resource = tool, dict(args), key, watched, resource
         self.sent = self.cancelled = False
         self._wake = asyncio.Event()
         # A flood of progress drops the oldest: it may not fill our memory.
