@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from .errors import InvalidValue
 from .frozen import dataclass
-from .ir import Channel
+from .ir import Channel, Writes
 from .values import Json, canonical, closest
 
 Fold: TypeAlias = Callable[[str, Channel, Json, list[Json]], Json]
@@ -28,12 +28,14 @@ Fold: TypeAlias = Callable[[str, Channel, Json, list[Json]], Json]
 class Reducer:
     """One way to fold updates: `fold(name, channel, current, updates)` gives the new value.
 
-    `takes` is the JSON type every update must have, None where any will do.
+    `takes` is the JSON type every update must have, None where any will do. A `total` reducer
+    refuses nothing else, so that updates can be judged without the current value.
     """
 
     name: str
     takes: str | None
     fold: Fold
+    total: bool = False
 
 
 REDUCERS: Final[dict[str, Reducer]] = {}
@@ -41,11 +43,11 @@ REDUCERS: Final[dict[str, Reducer]] = {}
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
-def reducer(name: str, takes: str | None = None) -> Callable[[Fold], Fold]:
+def reducer(name: str, takes: str | None = None, total: bool = False) -> Callable[[Fold], Fold]:
     """Register a reducer under the name that `Channel.reduce` uses."""
 
     def register(fold: Fold) -> Fold:
-        REDUCERS[name] = Reducer(name, takes, fold)
+        REDUCERS[name] = Reducer(name, takes, fold, total)
         return fold
 
     return register
@@ -76,6 +78,27 @@ def fold(
             raise InvalidValue(f"state.{name}", f"unknown reducer {channel.reduce!r}; there are {', '.join(REDUCERS)}")
         done[name] = chosen.fold(name, channel, done.get(name), updates)
     return done
+
+
+def check_fold(
+    channels: Mapping[str, Channel], seen: Mapping[str, Json], base: Mapping[str, Json], writes: Writes
+) -> None:
+    """Raise what `fold` would raise, without folding where the types decide it. The values are those
+    of `seen`, and of `base` for the channels it does not have."""
+    hard: list[tuple[str, Json]] = []
+    for write in writes:
+        name, update = write
+        channel = channels.get(name)
+        chosen = None if channel is None else REDUCERS.get(channel.reduce)
+        if channel is None or chosen is None or not chosen.total:
+            hard.append(write)
+        elif chosen.takes is not None and update is not None:
+            if not has_type(update, chosen.takes):
+                raise _wrong(name, channel, update, chosen.takes)
+            _current(name, channel, seen[name] if name in seen else base.get(name), None)
+    if hard:
+        values = {name: of[name] for name, _ in hard for of in (base, seen) if name in of}
+        fold(channels, values, hard)
 
 
 def start(channels: Mapping[str, Channel], given: Mapping[str, Json] | None = None) -> dict[str, Json]:
@@ -179,7 +202,7 @@ def _current(name: str, channel: Channel, current: Json, empty: Json) -> Json:
     return current
 
 
-@reducer("last_wins")
+@reducer("last_wins", total=True)
 def _last_wins(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
     return updates[-1]
 
@@ -195,7 +218,7 @@ def _set_once(name: str, channel: Channel, current: Json, updates: list[Json]) -
     return given[0]
 
 
-@reducer("array_append", takes="array")
+@reducer("array_append", takes="array", total=True)
 def _array_append(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
     grown = list(_current(name, channel, current, ()))
     for update in _given(name, channel, updates):
@@ -203,7 +226,7 @@ def _array_append(name: str, channel: Channel, current: Json, updates: list[Json
     return grown
 
 
-@reducer("union", takes="array")
+@reducer("union", takes="array", total=True)
 def _union(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
     # A dict keeps the order of first sight.
     seen: dict[object, Json] = {}
@@ -213,7 +236,7 @@ def _union(name: str, channel: Channel, current: Json, updates: list[Json]) -> J
     return list(seen.values())
 
 
-@reducer("object_merge", takes="object")
+@reducer("object_merge", takes="object", total=True)
 def _object_merge(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
     merged = dict(_current(name, channel, current, {}))
     for update in _given(name, channel, updates):
@@ -245,8 +268,8 @@ def _extreme(pick: Callable[[list[Json]], Json]) -> Fold:
     return chosen
 
 
-reducer("max", takes="number")(_extreme(max))
-reducer("min", takes="number")(_extreme(min))
+reducer("max", takes="number", total=True)(_extreme(max))
+reducer("min", takes="number", total=True)(_extreme(min))
 
 
 def _identity(item: Json) -> object:

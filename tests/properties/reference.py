@@ -98,7 +98,7 @@ class Reference:
         env.values[node.id], env.status[node.id] = value, status
         if node.writes is not None:
             after = dict(view)
-            self.fold(after, writes if env.graph.ordered else [])
+            self.fold(after, writes)
             writes = writes + list(self.eval(node.writes, env, after).items())
         env.last = value
         return writes

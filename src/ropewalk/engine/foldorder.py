@@ -1,196 +1,166 @@
-"""State in a region without order: a node sees the writes of its ancestors, folded in a fixed order.
+"""In which order the writes of a region without order are folded.
 
-The order is a node's ancestors before it, and otherwise as declared, so the later of two parallel
-nodes wins whatever finished first. What each node sees is worked out when the program is built.
+Per channel: a writer's ancestors before it, otherwise as declared, so the later of two parallel
+nodes wins whatever finished first. Sets of nodes are bit sets over ranks, an order in which every
+node stands after its ancestors and the writers of a channel stand in the order of its fold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import pairwise
 
-from ..expr.ast import Obj, refs
-from ..ir import Channel, Graph, Node, Writes, node_parts
-from ..state import fold
-from ..values import Json
-from .frame import STATE, Frame, Region, Spot
+from ..expr.ast import Obj
+from ..ir import Graph, Node, node_parts
 
 ANY = "*"  # a set of names with this member may hold any name
 
-
-def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: Writes) -> None:
-    """Fold updates into `values` itself; the plain case (last wins) is a store."""
-    for name, _ in writes:
-        channel = channels.get(name)
-        if channel is None or channel.reduce != "last_wins":
-            values.update(fold(channels, values, writes))  # all of them or, when one is refused, none
-            return
-    values.update(writes)
+Written = frozenset[str] | None
+Needs = list[list[int]]
 
 
-class FoldPlan:
-    """For one unordered region: who writes what, who sees it, and in which order it is folded.
+def writes_of(node: Node) -> Written:
+    """The channels a node may write, its regions included; None when none, `{"*"}` when unknown."""
+    found = set(writes_inside(node) or ())
+    if isinstance(node.writes, Obj):
+        found.update(key for key, _ in node.writes.fields)
+    elif node.writes is not None:
+        found.add(ANY)
+    return frozenset(found) or None
 
-    Sets of nodes are bit sets over ranks, an order in which every node stands after its ancestors,
-    so that the highest bit of a set is a node that none of the others comes after.
-    """
 
-    def __init__(self, body: Graph, written: list[frozenset[str] | None], channels: Mapping[str, Channel]) -> None:
-        self.body, self.written, self.channels = body, written, channels
-        self.position = {node.id: i for i, node in enumerate(body.nodes)}
-        self.needs = [[self.position[id] for id in body.needs[node.id]] for node in body.nodes]
-        self.forward = all(need < i for i, needs in enumerate(self.needs) for need in needs)
-        self.order = list(_topological(self.needs))  # position by rank
-        self.rank = [0] * len(body.nodes)
-        for rank, i in enumerate(self.order):
+def writes_inside(node: Node) -> Written:
+    """The channels that the regions of a node may write."""
+    bodies = (part for _, part in node_parts(node) if isinstance(part, Graph))
+    return frozenset(name for body in bodies for inner in body.nodes for name in writes_of(inner) or ()) or None
+
+
+class Ranks:
+    """One order of the nodes, ancestors first: `order` has positions by rank, `rank` ranks by position."""
+
+    def __init__(self, needs: Needs, order: list[int]) -> None:
+        self.needs, self.order = needs, order
+        self.rank = [0] * len(order)
+        for rank, i in enumerate(order):
             self.rank[i] = rank
-        self.writers: dict[str, int] = {}
-        self.above = self._ancestors()
-        self.slots: list[int | None] = [None] * len(body.nodes)
-        self._orders: dict[str, list[int]] = {}
-        self._seen: dict[int, list[int]] = {}
 
-    def _ancestors(self) -> list[int]:
-        """For each node the writers above it."""
-        above = [0] * len(self.needs)
+    @cached_property
+    def above(self) -> list[int]:
+        """The ancestors of each node."""
+        above, rank = [0] * len(self.order), self.rank
         for i in self.order:
-            bit = 1 << self.rank[i]
-            for name in self.written[i] or ():
-                self.writers[name] = self.writers.get(name, 0) | bit
+            found = 0
             for need in self.needs[i]:
-                above[i] |= above[need] | (1 << self.rank[need] if self.written[need] else 0)
+                found |= above[need] | 1 << rank[need]
+            above[i] = found
         return above
 
-    def give_slots(self, spot: Spot, region: Region) -> None:
-        """Slots for what the node writes, and for what it sees if that is not the region's own view."""
-        i = self.position[spot.id]
-        if self.written[i]:
-            spot.writes_slot = self.slots[i] = region.slot()
-        if self.above[i] and self._sources(spot.node, i):
-            spot.view_slot = region.slot()
-
-    def _names(self, node: Node, i: int) -> frozenset[str]:
-        """The channels whose value matters at a node: those read, and those that it folds into."""
-        return _reads(node) | {name for name in self.written[i] or () if not self._plain(name)}
-
-    def _plain(self, name: str) -> bool:
-        channel = self.channels.get(name)
-        return channel is not None and channel.reduce == "last_wins"
-
-    def _sources(self, node: Node, i: int) -> list[int]:
-        """The ancestors whose writes can matter to the node, in declared order."""
-        known = self._seen.get(i)
-        if known is None:
-            found = 0
-            for name in self._names(node, i):
-                if name == ANY:
-                    found |= self.above[i]
-                else:
-                    mask = self.above[i] & (self.writers.get(name, 0) | self.writers.get(ANY, 0))
-                    found |= self._last(mask, name) if self._plain(name) else mask
-            known = self._seen[i] = sorted(self.order[rank] for rank in _bits(found))
-        return known
-
-    def _last(self, mask: int, name: str) -> int:
-        """The writers of a channel where the last one wins, without those whose write is sure to be
-        overwritten: in a long line of writers one is left, so a view stays cheap."""
-        kept = 0
-        while mask:
-            rank = mask.bit_length() - 1
-            i = self.order[rank]
-            kept |= 1 << rank
-            mask &= ~(1 << rank)
-            node = self.body.nodes[i]
-            sure = isinstance(node.writes, Obj) and any(key == name for key, _ in node.writes.fields)
-            if sure and node.gate is None and node.when is None:
-                mask &= ~self.above[i]
-        return kept
-
-    def view(self, spot: Spot) -> Callable[[Frame], Mapping[str, Json]] | None:
-        """The getter of the state that a node sees, None where that is the region's own."""
-        if spot.view_slot is None:
-            return None
-        i = self.position[spot.id]
-        names, channels = self._names(spot.node, i), self.channels
-        sources = self._sources(spot.node, i)
-        whole = ANY in names
-
-        def see(frame: Frame) -> dict[str, Json]:
-            base = frame[STATE]
-            values = dict(base) if whole else {name: base[name] for name in names if name in base}
-            # A source may write other channels too; those are not seen here.
-            fold_into(channels, values, [w for w in self._collect(frame, sources) if whole or w[0] in names])
-            return values
-
-        return see
-
-    def all_writes(self, frame: Frame) -> list[tuple[str, Json]]:
-        """Every write of the region in fold order."""
-        return self._collect(frame, [i for i, slot in enumerate(self.slots) if slot is not None])
-
-    def _collect(self, frame: Frame, sources: list[int]) -> list[tuple[str, Json]]:
-        slots = self.slots  # every source has one
-        if self.forward:
-            return [write for i in sources for write in frame[slots[i] or 0] or ()]
-        by_name: dict[str, dict[int, list[tuple[str, Json]]]] = {}
-        for i in sources:
-            for write in frame[slots[i] or 0] or ():
-                by_name.setdefault(write[0], {}).setdefault(i, []).append(write)
-        return [w for name, of in by_name.items() for i in self._order(name) if i in of for w in of[i]]
-
-    def _order(self, name: str) -> list[int]:
-        """The writers of one channel: a writer's ancestors before it, otherwise as declared."""
-        known = self._orders.get(name)
-        if known is None:
-            left = [i for i, w in enumerate(self.written) if w and (name in w or ANY in w)]
-            known, remaining = [], sum(1 << self.rank[i] for i in left)
-            while left:
-                first = next(i for i in left if not self.above[i] & remaining)
-                left.remove(first)
-                remaining &= ~(1 << self.rank[first])
-                known.append(first)
-            self._orders[name] = known
-        return known
+    def bits(self, positions: Iterable[int]) -> int:
+        found = 0
+        for i in positions:
+            found |= 1 << self.rank[i]
+        return found
 
 
-def _topological(needs: list[list[int]]) -> Iterable[int]:
-    then: list[list[int]] = [[] for _ in needs]
+class FoldOrder:
+    """For one unordered region: the writers of each channel in the order of its fold.
+
+    Channels with the same writers form a group. `shared` is one order that is right for every
+    group. It exists unless channels contradict each other (x folds a before b, y b before c, and
+    c has to run before a); then each group has its own.
+    """
+
+    def __init__(self, needs: Needs, written: list[Written], channels: Iterable[str]) -> None:
+        self.needs, self.written = needs, written
+        by_name: dict[str, list[int]] = {name: [] for name in channels}
+        unknown = [i for i, names in enumerate(written) if names is not None and ANY in names]
+        for i, names in enumerate(written):
+            for name in names or ():
+                by_name.setdefault(name, []).append(i)
+        by_name.pop(ANY, None)
+        self.writers = {
+            name: tuple(sorted({*known, *unknown}) if known and unknown else known or unknown)
+            for name, known in by_name.items()
+        }
+        self.shared: Ranks | None
+        self._ranks: dict[tuple[int, ...], Ranks] = {}
+        if all(need < i for i, before in enumerate(needs) for need in before):
+            self.shared = Ranks(needs, list(range(len(needs))))
+        else:
+            self._base = Ranks(needs, _topological(needs))
+            order = self._refined(self._sequence(group) for group in set(self.writers.values()))
+            self.shared = Ranks(needs, order) if len(order) == len(needs) else None
+
+    def ranks(self, group: tuple[int, ...]) -> Ranks:
+        """An order that is right for the channels that these nodes write."""
+        if self.shared is not None:
+            return self.shared
+        if group not in self._ranks:
+            self._ranks[group] = Ranks(self.needs, self._refined([self._sequence(group)]))
+        return self._ranks[group]
+
+    def _refined(self, sequences: Iterable[list[int]]) -> list[int]:
+        """The nodes in an order that has these sequences in it; fewer nodes when there is none."""
+        needs = [list(before) for before in self.needs]
+        for sequence in sequences:
+            for before, after in pairwise(sequence):
+                needs[after].append(before)
+        return _topological(needs)
+
+    def _sequence(self, group: tuple[int, ...]) -> list[int]:
+        """Some nodes with ancestors before descendants, and otherwise as declared."""
+        if len(group) ** 2 > len(self.needs):
+            return _walked(self.needs, group)
+        left, found = list(group), []
+        above, rank, remaining = self._base.above, self._base.rank, self._base.bits(group)
+        while left:
+            first = next(i for i in left if not above[i] & remaining)
+            left.remove(first)
+            remaining &= ~(1 << rank[first])
+            found.append(first)
+        return found
+
+
+def _walked(needs: Needs, group: tuple[int, ...]) -> list[int]:
+    """The same in one walk over all nodes: those outside the group are passed as soon as they can be."""
+    then, left, found = _then(needs), [len(before) for before in needs], []
+    member = set(group)
+    passed = [i for i, count in enumerate(left) if not count]
+    waiting: list[int] = []
+    while passed or waiting:
+        if passed:
+            i = passed.pop()
+            if i in member:
+                heappush(waiting, i)
+                continue
+        else:
+            i = heappop(waiting)
+            found.append(i)
+        passed.extend(_released(then[i], left))
+    return found
+
+
+def _topological(needs: Needs) -> list[int]:
+    """Every node after those it needs; without the nodes that stand in or behind a cycle."""
+    then, left = _then(needs), [len(before) for before in needs]
+    order = [i for i, count in enumerate(left) if not count]
+    for i in order:
+        order.extend(_released(then[i], left))
+    return order
+
+
+def _then(needs: Needs) -> Needs:
+    then: Needs = [[] for _ in needs]
     for i, before in enumerate(needs):
         for need in before:
             then[need].append(i)
-    left = [len(before) for before in needs]
-    ready = [i for i, count in enumerate(left) if not count]
-    while ready:
-        i = ready.pop()
-        yield i
-        for after in then[i]:
-            left[after] -= 1
-            if not left[after]:
-                ready.append(after)
+    return then
 
 
-def _reads(node: Node) -> frozenset[str]:
-    """The channels read by a node or anything inside it."""
-    found: set[str] = set()
-
-    def look(part: Any) -> None:
-        if isinstance(part, Graph):
-            look(part.result)
-            for inner in part.nodes:
-                for _, deeper in node_parts(inner):
-                    look(deeper)
-        else:
-            for ref in refs(part):
-                if ref.root == "state":
-                    found.add(str(ref.path[0]) if ref.path else ANY)
-
-    for _, part in node_parts(node):
-        look(part)
-    return frozenset(found)
-
-
-def _bits(mask: int) -> Iterable[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+def _released(after: list[int], left: list[int]) -> Iterator[int]:
+    for i in after:
+        left[i] -= 1
+        if not left[i]:
+            yield i

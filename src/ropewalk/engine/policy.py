@@ -19,7 +19,7 @@ from ..state import write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
 from .failure import as_error, late, named, retryable
-from .foldorder import fold_into
+from .foldplan import fold_into
 from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Region, Spot, path_of
 from .lane import Late, timed
 
@@ -54,26 +54,14 @@ def shaped(go: Go, result: Callable[[Frame], Json], spot: Spot) -> Go:
     return run
 
 
-def writer(channels: Channels, spot: Spot, ordered: bool) -> Callable[[Frame, Writes], None]:
-    """How this node's writes reach the region's state: at once where nodes run in order, else
-    kept with the node and folded in declared order by those that see them."""
-    slot = spot.writes_slot
+def at_once(channels: Channels) -> Callable[[Frame, Writes], None]:
+    """How the writes of a node reach the region's state where nodes run in order."""
 
-    if ordered:
+    def write(frame: Frame, writes: Writes) -> None:
+        fold_into(channels, frame[STATE], writes)
+        frame[LOG].extend(writes)
 
-        def at_once(frame: Frame, writes: Writes) -> None:
-            fold_into(channels, frame[STATE], writes)
-            frame[LOG].extend(writes)
-
-        return at_once
-
-    def keep(frame: Frame, writes: Writes) -> None:
-        assert slot is not None
-        # Folded once on a copy so that a wrong type fails this node, not a later one.
-        fold_into(channels, dict(frame[STATE] if spot.view_slot is None else frame[spot.view_slot]), writes)
-        frame[slot] = [*(frame[slot] or ()), *writes]
-
-    return keep
+    return write
 
 
 def own_writes(

@@ -14,7 +14,8 @@ from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, has_body, node_parts
 from . import policy
 from .caller import Caller
-from .foldorder import FoldPlan, fold_into
+from .foldorder import writes_of
+from .foldplan import FoldPlan, fold_into
 from .frame import LOG, STATE, Region, Spot
 from .observe import noted, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line
@@ -121,13 +122,11 @@ class Builder:
         """Compile every node of a region, then how the region runs and ends."""
         body = region.graph
         self.count += len(body.nodes)
-        writes = [_writes(node) for node in body.nodes]
+        writes = [writes_of(node) for node in body.nodes]
         region.writes = any(w is not None for w in writes)
         plan = None
         if region.writes and not body.ordered:
-            plan = self.plans[region] = FoldPlan(body, writes, self.channels)
-            for node in body.nodes:
-                plan.give_slots(region.spots[node.id], region)
+            plan = self.plans[region] = FoldPlan(region, writes, self.channels)
         spots = [region.spots[node.id] for node in body.nodes]
         cells = [self.node(spot, plan) for spot in spots]
         result = compile_expr(body.result, Scope(region, None).resolve)
@@ -155,7 +154,9 @@ class Builder:
         simple = _is_bare(node) and view is None and not shown and not has_body(node)
         if simple and node.writes is None:
             return _cell(step, spot, None)
-        write = policy.writer(self.channels, spot, region.graph.ordered)
+        write = (
+            plan.keeper(spot) if plan is not None and spot.writes_slot is not None else policy.at_once(self.channels)
+        )
         own = None
         if node.writes is not None:
             updates = compile_expr(node.writes, scope.resolve)
@@ -240,24 +241,6 @@ def _cell(step: Step, spot: Spot, hook: Hook | None) -> Cell:
     return step.start, step.run is not None, take, hook, spot.slot
 
 
-Written = frozenset[str] | None
-
-
-def _writes(node: Node) -> Written:
-    """The channels a node may write, its regions included; None when none, `{"*"}` when unknown."""
-    found: set[str] = set()
-    if node.writes is not None:
-        if isinstance(node.writes, Obj):
-            found.update(key for key, _ in node.writes.fields)
-        else:
-            found.add("*")
-    for _, part in node_parts(node):
-        if isinstance(part, Graph):
-            for inner in part.nodes:
-                found.update(_writes(inner) or ())
-    return frozenset(found) or None
-
-
 def _lists_nodes(body: Graph) -> bool:
     """Whether the value of a region is the object of its nodes' values."""
     result = body.result
@@ -288,6 +271,9 @@ def _seeing(run: policy.Go, view: Callable[[Any], Mapping[str, Any]], spot: Spot
 
     async def seen(frame: Frame) -> Any:
         frame[slot] = view(frame)
-        return await run(frame)
+        try:
+            return await run(frame)
+        finally:
+            frame[slot] = None  # a view may be large, and the frame lives on
 
     return seen
