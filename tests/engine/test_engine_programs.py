@@ -20,7 +20,7 @@ from ropewalk.check import check
 from ropewalk.engine.engine import PROGRAMS, Engine
 from ropewalk.engine.program import Program, compile_flow
 from ropewalk.engine.run import Run
-from ropewalk.expr.ast import Ref
+from ropewalk.expr.ast import Arr, Ref
 from ropewalk.ir import Channel, Flow
 from ropewalk.journal import MemoryStore
 from ropewalk.journal.sqlite import SqliteStore
@@ -131,8 +131,26 @@ def variables(count: int) -> Flow:
     return Flow(name="f", body=graph(*nodes, result=out(f"n{count - 1}")), state=state)
 
 
+def appending(count: int) -> Flow:
+    """A graph that is one long chain over one list: each node appends to it."""
+    nodes = [call(f"n{i}", "t", after=[f"n{i - 1}"] if i else [], writes=obj(v=Arr((lit(i),)))) for i in range(count)]
+    result = out(f"n{count - 1}")
+    return Flow(name="f", body=graph(*nodes, result=result), state={"v": Channel(reduce="array_append")})
+
+
+def blind(count: int) -> Flow:
+    """Layers of ten; what a node writes is not known before it runs, and each reads the whole state."""
+    nodes = []
+    for i in range(count):
+        before = [f"n{(i // 10 - 1) * 10 + j}" for j in (i % 10, (i + 1) % 10)] if i >= 10 else []
+        nodes.append(call(f"n{i}", "t", args=obj(s=Ref("state")), after=before, writes=lit({"v": 1})))
+    result = out(f"n{count - 1}")
+    return Flow(name="f", body=graph(*nodes, result=result), state={"v": Channel(reduce="sum", initial=0)})
+
+
 SOON = 3.0  # seconds of CPU; under one on an idle machine, which the benchmark measures
 SHAPES: dict[str, Callable[[int], Flow]] = {"line": long_line, "graph": wide_graph, "variables": variables}
+SHAPES |= {"appending": appending, "blind": blind}
 
 
 def one(**_: Any) -> int:

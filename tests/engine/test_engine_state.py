@@ -9,7 +9,7 @@ import pytest
 from engine.lab import HANDLED, Way, block, call, compute, each, every_way, flow, graph, line, lit, node, obj, once, out
 from ropewalk.errors import NodeFailed
 from ropewalk.expr.ast import Arr, Ref
-from ropewalk.ir import Channel, Graph, OnError, Policy, Retry
+from ropewalk.ir import Channel, Graph, Node, OnError, Policy, Retry
 from ropewalk.ops import Block, Loop
 from ropewalk.testing import ScriptedTools, fails, in_turn
 
@@ -20,6 +20,7 @@ STATE = {
     "list": Channel(reduce="array_append", initial=[]),
     "typed": Channel(schema={"type": "string"}, initial=""),
 }
+NO_TOOLS = ScriptedTools()
 START = {name: c.initial for name, c in STATE.items()}
 REFUSED: dict[str, Any] = {
     "a wrong type for a reducer": obj(a=lit(1), list=Arr((lit(1),)), sum=out("bad", "text")),
@@ -133,3 +134,38 @@ async def test_a_stand_in_and_its_writes_are_seen_by_those_after(way: Way) -> No
     body = flow(graph(bad, compute("look", Ref("state", ("a",)), after="bad"), result=out("look")), state=STATE)
     done = await way(body, ScriptedTools(bad=fails("no luck")))
     assert (done["status"], done["value"]) == ("completed", "no luck")
+
+
+@every_way
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_what_a_node_writes_itself_sees_what_the_regions_inside_it_wrote(way: Way, ordered: bool) -> None:
+    inside = compute("w", lit(1), writes=obj(list=Arr((Ref("item"),)), a=Ref("item")))
+    seen = obj(sum=Ref("state", ("a",)), typed=lit("done"))
+    rounds = each("m", [1, 2, 3], inside, writes=seen)
+    look = compute("look", Ref("state"), after="m")
+    done = await way(flow(Graph(nodes=(rounds, look), ordered=ordered, result=out("look")), state=STATE), NO_TOOLS)
+    assert done["value"] == done["state"] == {**START, "a": 3, "list": [1, 2, 3], "sum": 3, "typed": "done"}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_a_node_may_not_set_again_what_the_regions_inside_it_set(ordered: bool) -> None:
+    inner = block("b", compute("w", lit(1), writes=obj(once=lit(1))), writes=lit({"once": 2}))
+    ending = await once(flow(Graph(nodes=(inner,), ordered=ordered), state=STATE), NO_TOOLS)
+    assert isinstance(ending.error, NodeFailed)
+    assert (ending.error.node, "set_once" in ending.error.message) == ("b", True)
+
+
+async def test_channels_whose_orders_contradict_each_other_keep_them() -> None:
+    # x folds a before b as declared, y b before c, and c has to run before a.
+    def writer(id: str, names: str, after: str | None = None) -> Node:
+        writes = obj(**{name: Arr((lit(id),)) for name in names})
+        return compute(id, writes=writes, **({"after": after} if after else {}))
+
+    nodes = [writer("a", "x", after="c"), writer("b", "xy"), writer("c", "y")]
+    look = compute("look", Ref("state"), after=["a", "b", "c"], writes=obj(x=Arr((lit("look"),))))
+    one = compute("one", Ref("state", ("y",)), after="look")
+    state = {name: Channel(reduce="array_append", initial=[]) for name in "xyz"}
+    whole = flow(graph(one, look, *nodes, result=obj(look=out("look"), one=out("one"))), state=state)
+    ending = await once(whole, NO_TOOLS)
+    assert ending.value == {"look": {"x": ["a", "b"], "y": ["b", "c"], "z": []}, "one": ["b", "c"]}
+    assert ending.state == {"x": ["a", "b", "look"], "y": ["b", "c"], "z": []}

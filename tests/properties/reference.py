@@ -210,7 +210,8 @@ class Reference:
             return env.prev()
         if root in ("item", "index", "round"):
             return env.bound(root)
-        return {"state": state, "input": self.input, "error": error}[root].get(path[0])
+        found = {"state": state, "input": self.input, "error": error}[root]
+        return found.get(path[0]) if path else dict(found)
 
 
 def ancestors(graph: Graph, id: str) -> set[str]:
@@ -220,7 +221,10 @@ def ancestors(graph: Graph, id: str) -> set[str]:
 
 def writes_to(node: Node, name: str) -> bool:
     """Whether a node, or anything inside it, may write a channel."""
-    if isinstance(node.writes, Obj) and any(key == name for key, _ in node.writes.fields):
+    if isinstance(node.writes, Obj):
+        if any(key == name for key, _ in node.writes.fields):
+            return True
+    elif node.writes is not None:
         return True
     op = node.op
     bodies = [op.body] if isinstance(op, (Block, Map, Loop)) else []

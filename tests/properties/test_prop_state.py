@@ -29,13 +29,16 @@ def graphs(draw: Any) -> Flow:
     nodes = []
     for i in range(count):
         id = f"n{i}"
-        kind = draw(st.sampled_from(["look", "look", "fail", "inside"]))
-        write = draw(st.sampled_from([{}, {"last": lit(i)}, {"list": Arr((lit(i),))}, {"last": out(id)}]))
+        kind = draw(st.sampled_from(["look", "whole", "fail", "inside"]))
+        # A literal: which channels a node writes is not known before it runs.
+        known = [obj(last=lit(i)), obj(list=Arr((lit(i),))), obj(last=out(id))]
+        writes = draw(st.sampled_from([None, *known, lit({"list": [i]}), lit({"last": i, "list": [i]})]))
         passes = draw(st.sampled_from([None, None, Fn("==", (lit(1), lit(1))), Fn("==", (lit(1), lit(2)))]))
-        op: Any = {"look": LOOK, "fail": FAILS}.get(kind)
+        op: Any = {"look": LOOK, "whole": Compute(value=Ref("state")), "fail": FAILS}.get(kind)
         if op is None:
-            inner = Node(id=f"i{i}", op=LOOK, when=passes, writes=obj(**write) if write else None)
-            op, write, passes = Block(body=Graph(nodes=(inner,), result=out(f"i{i}"))), {}, None
+            inner = Node(id=f"i{i}", op=LOOK, when=passes, writes=writes)
+            op, passes = Block(body=Graph(nodes=(inner,), result=out(f"i{i}"))), None
+            writes = draw(st.sampled_from([None, obj(list=Arr((Ref("state", ("list",)),)))]))
         gate = draw(st.booleans())
         nodes.append(
             Node(
@@ -44,11 +47,11 @@ def graphs(draw: Any) -> Flow:
                 after=frozenset(f"n{j}" for j in draw(st.sets(st.integers(0, i - 1), max_size=2)) if i),
                 gate=passes if gate else None,
                 when=None if gate else passes,
-                writes=obj(**write) if write else None,
+                writes=writes,
                 policy=Policy(on_error=OnError(value=lit("failed"))) if kind == "fail" else Policy(),
             )
             if i
-            else Node(id=id, op=LOOK, writes=obj(**write) if write else None)
+            else Node(id=id, op=LOOK, writes=writes)
         )
     nodes = draw(st.permutations(nodes))
     result = obj(**{f"n{i}": out(f"n{i}") for i in range(count)})

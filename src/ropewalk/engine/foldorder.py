@@ -64,12 +64,21 @@ class Ranks:
         return found
 
 
+class Group:
+    """The nodes that write some channel, as positions; channels with the same writers share one."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, nodes: tuple[int, ...]) -> None:
+        self.nodes = nodes
+
+
 class FoldOrder:
     """For one unordered region: the writers of each channel in the order of its fold.
 
-    Channels with the same writers form a group. `shared` is one order that is right for every
-    group. It exists unless channels contradict each other (x folds a before b, y b before c, and
-    c has to run before a); then each group has its own.
+    `shared` is one order that is right for every group of writers. It exists unless channels
+    contradict each other (x folds a before b, y b before c, and c has to run before a); then each
+    group has its own.
     """
 
     def __init__(self, needs: Needs, written: list[Written], channels: Iterable[str]) -> None:
@@ -80,25 +89,27 @@ class FoldOrder:
             for name in names or ():
                 by_name.setdefault(name, []).append(i)
         by_name.pop(ANY, None)
+        groups: dict[tuple[int, ...], Group] = {}
+        self.everybody = _group(groups, [i for i, names in enumerate(written) if names])
         self.writers = {
-            name: tuple(sorted({*known, *unknown}) if known and unknown else known or unknown)
+            name: _group(groups, sorted({*known, *unknown}) if known and unknown else known or unknown)
             for name, known in by_name.items()
         }
         self.shared: Ranks | None
-        self._ranks: dict[tuple[int, ...], Ranks] = {}
+        self._ranks: dict[Group, Ranks] = {}
         if all(need < i for i, before in enumerate(needs) for need in before):
             self.shared = Ranks(needs, list(range(len(needs))))
         else:
             self._base = Ranks(needs, _topological(needs))
-            order = self._refined(self._sequence(group) for group in set(self.writers.values()))
+            order = self._refined(self._sequence(group.nodes) for group in set(self.writers.values()))
             self.shared = Ranks(needs, order) if len(order) == len(needs) else None
 
-    def ranks(self, group: tuple[int, ...]) -> Ranks:
-        """An order that is right for the channels that these nodes write."""
+    def ranks(self, group: Group) -> Ranks:
+        """An order that is right for the channels that a group writes."""
         if self.shared is not None:
             return self.shared
         if group not in self._ranks:
-            self._ranks[group] = Ranks(self.needs, self._refined([self._sequence(group)]))
+            self._ranks[group] = Ranks(self.needs, self._refined([self._sequence(group.nodes)]))
         return self._ranks[group]
 
     def _refined(self, sequences: Iterable[list[int]]) -> list[int]:
@@ -121,6 +132,11 @@ class FoldOrder:
             remaining &= ~(1 << rank[first])
             found.append(first)
         return found
+
+
+def _group(known: dict[tuple[int, ...], Group], nodes: list[int]) -> Group:
+    found = Group(tuple(nodes))
+    return known.setdefault(found.nodes, found)
 
 
 def _walked(needs: Needs, group: tuple[int, ...]) -> list[int]:

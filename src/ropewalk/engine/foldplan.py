@@ -16,7 +16,7 @@ from ..expr.ast import refs
 from ..ir import Channel, Graph, Node, Writes, node_parts
 from ..state import REDUCERS, check_fold, fold
 from ..values import Json
-from .foldorder import ANY, FoldOrder, Ranks, Written, writes_inside
+from .foldorder import ANY, FoldOrder, Group, Ranks, Written, writes_inside
 from .frame import STATE, Frame, Region, Spot
 
 Values = Mapping[str, Json]
@@ -48,8 +48,8 @@ class Cut:
 class Strand:
     """Channels that are folded together: what the nodes of a region see of them."""
 
-    def __init__(self, ranks: Ranks, writers: tuple[int, ...], channels: Mapping[str, Channel]) -> None:
-        self.ranks, self.mask, self.channels = ranks, ranks.bits(writers), channels
+    def __init__(self, ranks: Ranks, writers: Group, channels: Mapping[str, Channel]) -> None:
+        self.ranks, self.mask, self.channels = ranks, ranks.bits(writers.nodes), channels
         self.names: set[str] = set()  # those that somebody reads
         self.whole = False  # all are read
         self.cuts: dict[int, Cut] = {}
@@ -146,7 +146,7 @@ class FoldPlan:
         needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
         self.order = FoldOrder(needs, written, channels)
         self.slots = [region.slot() if names else None for names in written]
-        self._strands: dict[tuple[int, ...], Strand] = {}
+        self._strands: dict[Group, Strand] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._seen: dict[str, list[tuple[Strand, Cut, set[str]]]] = {}
         for i, node in enumerate(body.nodes):
@@ -172,13 +172,14 @@ class FoldPlan:
     def _parts(self, i: int, names: frozenset[str]) -> list[tuple[Strand, Cut, set[str]]]:
         """The strands that hold these channels, where somebody above the node writes them."""
         shared, writers = self.order.shared, self.order.writers
-        found: dict[tuple[int, ...], set[str]] = {}
+        found: dict[Group, set[str]] = {}
         if ANY in names and shared is not None:
-            found[self._everybody()] = {ANY}
+            found[self.order.everybody] = {ANY}
         else:
             for name in writers if ANY in names else names:
-                if writers.get(name):
-                    found.setdefault(writers[name], set()).add(name)
+                group = writers.get(name)
+                if group is not None and group.nodes:
+                    found.setdefault(group, set()).add(name)
         parts = []
         for group, of in found.items():
             strand = self._strands.get(group)
@@ -190,9 +191,6 @@ class FoldPlan:
                 strand.whole = strand.whole or ANY in of
                 parts.append((strand, cut, of))
         return parts
-
-    def _everybody(self) -> tuple[int, ...]:
-        return tuple(i for i, slot in enumerate(self.slots) if slot is not None)
 
     def view(self, spot: Spot) -> Callable[[Frame], Values] | None:
         """The getter of the state that a node sees, None where that is the region's own."""
