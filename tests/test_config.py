@@ -84,7 +84,7 @@ nodes = 5
         "https://example.com/mcp", {"Authorization": "Bearer ${KEY}"}, None
     )  # fmt: skip
     assert set(config.servers) == {"files", "web"}
-    assert config.providers["pay"].openapi == "pay.json"
+    assert config.providers["pay"].openapi == str(tmp_path / "pay.json")
     assert (config.store, config.sync) == (f"sqlite:///{tmp_path}/data/runs.db", "full")
     assert (config.limits.tool_timeout, config.limits.nodes) == (2.5, 5)
 
@@ -113,7 +113,9 @@ def test_secrets_do_not_show_in_the_text_of_a_configuration(tmp_path):
         ("[mcp]\nfiel = 'x'\n", 2, 1, "did you mean file?"),
         ("[mcp]\nfile = 'nope.json'\n", 2, 1, "there is no 'nope.json'"),
         ("mcp = 3\n", 1, 1, "must be a table"),
-        ("[providers.p]\nheaders = {}\n", 1, 2, "needs a url"),
+        ("[providers.p]\nheaders = {}\n", 1, 2, "needs a url or an openapi document"),
+        ("[providers.p]\nurl = 'http://x'\ntools = ['t']\n", 3, 1, "tools: must be a list of tables"),
+        ("[providers.p]\nopenapi = 'a'\ntools = []\n", 1, 2, "from openapi or from tools, not both"),
     ],
 )
 def test_what_is_wrong_is_refused_at_its_line(tmp_path, text, line, column, says):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import import_tools, read_config
-from .errors import ConfigError
+from .errors import ConfigError, InvalidTool
 from .tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ def open_project(
         except ConfigError as error:  # one server never stops the others
             toolbox.failures[name] = str(error)
     for name, provider in config.providers.items():
-        toolbox.add_provider(name, _given(provider))
+        try:
+            toolbox.add_provider(name, _given(provider))
+        except (ConfigError, InvalidTool) as error:  # nor one provider
+            toolbox.failures[name] = str(error)
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason
     app = kind(store or named.store, toolbox=toolbox, directory=kept.directory, sync=named.sync, limits=config.limits)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ropewalk.app import App
 from ropewalk.errors import (
     ConfigError,
     ExecutionFailed,
@@ -177,6 +180,51 @@ def test_listed_tools_are_registered_with_their_backend(lab: Any) -> None:
             return (await Runner(box).run("weather:forecast", {"city": "Ulm"})).structured
 
     assert asyncio.run(case()) == {"sky": "blue"}
+
+
+def test_providers_of_a_project_are_declared_in_its_file(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.on("/forecast", {"sky": "blue"})
+    lab.on("/pets", ["Rex"])
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Pets", "version": "1"},
+        "servers": [{"url": lab.url}],
+        "paths": {"/pets": {"get": {"operationId": "list", "responses": {"200": {"description": "all"}}}}},
+    }
+    (tmp_path / "pets.json").write_text(json.dumps(document), encoding="utf-8")
+    (tmp_path / "ropewalk.toml").write_text(
+        f"""
+[providers.weather]
+url = "{lab.url}"
+[[providers.weather.tools]]
+name = "forecast"
+description = "The weather, as ${{NOT_A_VARIABLE}} says."
+inputSchema = {{type = "object", required = ["city"]}}
+[providers.pets]
+openapi = "pets.json"
+[providers.lost]
+openapi = "lost.json"
+[providers.odd]
+url = "{lab.url}"
+tools = [{{description = "has no name"}}]
+""",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir("/")
+
+    async def case() -> Any:
+        async with App.open(tmp_path, store="memory") as app:
+            await app.connect()
+            assert set(app.toolbox.failures) == {"lost", "odd"}
+            assert str(tmp_path / "lost.json") in app.toolbox.failures["lost"]
+            assert "objects with a name" in app.toolbox.failures["odd"]
+            with pytest.raises(ToolError, match="city"):
+                await app.call_tool("weather:forecast", {})
+            return [await app.call_tool("weather:forecast", {"city": "Ulm"}), await app.call_tool("pets:list")]
+
+    assert asyncio.run(case()) == [{"sky": "blue"}, ["Rex"]]
 
 
 def test_provider_of_ones_own_is_called_with_the_ids() -> None:

@@ -107,20 +107,27 @@ def _add_server(
     )
 
 
-def read_providers(table: TomlFile | None, environ: Mapping[str, str], broken: dict[str, str]) -> dict[str, Provider]:
+def read_providers(
+    table: TomlFile | None, home: Path, environ: Mapping[str, str], broken: dict[str, str]
+) -> dict[str, Provider]:
     found: dict[str, Provider] = {}
     for name in table.table(("providers",)) if table else ():
         assert table is not None
         values = table.check(("providers", name), PROVIDER_KEYS)
-        if "url" not in values:
-            table.wrong(("providers", name), f"[providers.{name}] needs a url")
+        if "url" not in values and "openapi" not in values:
+            table.wrong(("providers", name), f"[providers.{name}] needs a url or an openapi document")
+        if "tools" in values and "openapi" in values:
+            table.wrong(("providers", name), f"[providers.{name}] takes its tools from openapi or from tools, not both")
+        tools = tuple(values.pop("tools", ()))
         if values.pop("enabled", True):
             try:
-                found[name] = Provider(
-                    name=name, **{key: _filled(key, value, environ) for key, value in values.items()}
-                )
+                filled = {key: _filled(key, value, environ) for key, value in values.items()}
             except KeyError as unset:
                 broken[name] = f"environment variable {unset.args[0]} is not set"
+                continue
+            if "openapi" in filled and not filled["openapi"].startswith(("http://", "https://")):
+                filled["openapi"] = str(home / filled["openapi"])
+            found[name] = Provider(name=name, tools=tools, **filled)
     return found
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ..frozen import dataclass
 from .limits import Limits
@@ -39,12 +39,14 @@ class McpServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An HTTP tool provider at `url`; with `openapi` (a path or an address) its operations become tools.
-    `headers` are as written, their variables unread."""
+    """An HTTP tool provider at `url` that has these `tools` (`{name, description, inputSchema, ...}`); with
+    `openapi` (a path or an address) the operations of that document. `headers` are as written, their
+    variables unread."""
 
     name: str
-    url: str
+    url: str | None = None
     openapi: str | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float | None = None
 

@@ -31,6 +31,10 @@ def _text_table(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
 
 
+def _tables(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, dict) for v in value)
+
+
 def _seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
 
@@ -55,6 +59,7 @@ WORDS: Final[dict[Check, str]] = {
     is_text: "text",
     _texts: "a list of texts",
     _text_table: "a table of texts",
+    _tables: "a list of tables",
     _seconds: "a number of seconds above 0",
     _count: "a whole number above 0",
     _depth: f"a whole number from 1 to {MAX_DEPTH}",
@@ -76,6 +81,7 @@ SERVER_KEYS: Final[dict[str, Check]] = {
 PROVIDER_KEYS: Final[dict[str, Check]] = {
     "url": is_text,
     "openapi": is_text,
+    "tools": _tables,
     "headers": _text_table,
     "timeout": _seconds,
     "enabled": _flag,

@@ -62,8 +62,9 @@ class Providers:
             return take(document)
         if url is None:
             raise ConfigError(f"{place} needs a url or an openapi document")
+        tools = [_listed(name, one, annotations, place) for one in config.get("tools") or ()]
         self._known[name] = HttpProvider(url, headers, place=place)
-        return [_listed(name, one, annotations, place) for one in config.get("tools") or ()]
+        return tools
 
     async def fetch(self) -> dict[str, list[Tool] | str]:
         """Fetch the documents that are elsewhere: by provider its tools, or why there are none."""
