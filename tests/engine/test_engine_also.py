@@ -71,9 +71,13 @@ def test_check_codec_and_drawing_know_the_field() -> None:
 
 
 class Told(ScriptedTools):
-    """Notes which runs have ended."""
+    """Notes which runs have begun and ended."""
 
+    begun_runs: tuple[str, ...] = ()
     ended_runs: tuple[str, ...] = ()
+
+    def began(self, run_id: str) -> None:
+        self.begun_runs += (run_id,)
 
     async def ended(self, run_id: str) -> None:
         await asyncio.sleep(0)
@@ -81,13 +85,14 @@ class Told(ScriptedTools):
 
 
 @pytest.mark.parametrize("durable", [False, True])
-async def test_the_caller_is_told_once_that_a_run_has_ended(durable: bool) -> None:
+async def test_the_caller_is_told_once_that_a_run_has_begun_and_ended(durable: bool) -> None:
     store = MemoryStore(durable=durable)
     good, bad = Told(t=1), Told(t=fails("no"))
     await on(store, line(tells("a", obj(x=Lit(1)))), good, "good")
     await on(store, line(tells("a", obj(x=Lit(1)))), good, "good")  # its result is read back
     await on(store, line(tells("a", obj(x=Lit(1)))), bad, "bad")
     assert (good.ended_runs, bad.ended_runs) == (("good",), ("bad",))
+    assert (good.begun_runs, bad.begun_runs) == (("good",), ("bad",))
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -99,11 +104,11 @@ async def test_the_caller_is_told_of_runs_that_are_cut_short(durable: bool, how:
     assert engine.stop("r") if how == "stopped" else task.cancel()
     await asyncio.wait([task])
     assert task.cancelled() == (how == "cancelled")
-    assert tools.ended_runs == ("r",)
+    assert tools.begun_runs == tools.ended_runs == ("r",)
 
 
 async def test_the_caller_is_told_when_the_store_breaks() -> None:
     tools = Told(t=1)
     with pytest.raises(StoreError):
         await Engine(DyingStore(MemoryStore(durable=True), 1)).run(job(line(tells("a", obj())), tools))
-    assert tools.ended_runs == ("r",)
+    assert tools.begun_runs == tools.ended_runs == ("r",)

@@ -73,6 +73,22 @@ async def test_each_run_has_a_process_which_goes_with_it(tmp_path: Path) -> None
     assert gone(two)
 
 
+async def test_runs_that_are_parts_of_others_have_processes_of_their_own(tmp_path: Path) -> None:
+    tools = caller(tmp_path, {"pid.mjs": PID})
+    for run in ("p", "p/each[0]/x", "p/each[1]/x"):
+        tools.began(run)
+    whole, one, two = [await pid_of(tools, key) for key in ("p/a", "p/each[0]/x/a", "p/each[1]/x/a")]
+    assert len({whole, one, two}) == 3
+    assert await pid_of(tools, "p/each[0]/y") == whole
+    await tools.ended("p/each[0]/x")
+    assert gone(one)
+    assert [await pid_of(tools, "p/b"), await pid_of(tools, "p/each[1]/x/b")] == [whole, two]
+    await tools.ended("p/each[1]/x")
+    await tools.ended("p")
+    assert gone(two)
+    assert gone(whole)
+
+
 async def test_a_module_keeps_what_it_remembers_for_one_run(tmp_path: Path) -> None:
     tools = caller(tmp_path, {"x.mjs": "let n = 0\nexport default () => ({ state_delta: { n: ++n } })"})
     counts = [(await call(tools, "impl:x.mjs", {}, key))["state_delta"]["n"] for key in ("a/1", "a/2", "b/1")]

@@ -50,8 +50,9 @@ class Bound(Protocol):
 class Caller(Protocol):
     """Resolves tools. `version` changes when a tool bound earlier may be another one now.
 
-    One that keeps something per run (a child process, say) may have `async ended(run_id)`: it is awaited when a run
-    has ended on this process, in whatever way, and raises nothing."""
+    One that keeps something per run (a child process, say) may have `began(run_id)` and `async ended(run_id)`: they
+    are called when a run begins to execute on this process, and when it has ended here in whatever way. They raise
+    nothing. A run's idempotency keys begin with its id and a slash; an id may have slashes in it, too."""
 
     @property
     def version(self) -> int: ...

@@ -156,6 +156,9 @@ class Engine:
             run.secrets = job.secrets
         log.attach(run.entries)
         self.live[run.id] = run
+        began = getattr(job.caller, "began", None)
+        if began is not None:
+            began(run.id)
         ending: Ending | None = None
         try:
             if run.watcher is not None:

@@ -68,6 +68,10 @@ class DirectoryCaller:
             found = self._bound[tool_id] = bind(tool_id)
         return found
 
+    def began(self, run_id: str) -> None:
+        """A run has begun to execute."""
+        self._node.began(run_id)
+
     async def ended(self, run_id: str) -> None:
         """Let go of what is kept for a run: its Node.js process."""
         await self._node.ended(run_id)
