@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +53,33 @@ def _no_node() -> str:
 
 needs_node = pytest.mark.skipif(bool(_no_node()), reason="node is not on the PATH")
 """For tests of JavaScript modules; never skipped in CI."""
+
+
+# --- JavaScript modules and the processes they are in ------------------------------------------------
+
+PID = "export default () => ({ state_delta: { pid: process.pid } })"
+SPIN = "export default () => { console.log('spinning'); for (;;); }"
+WAIT = """import { writeFileSync } from 'node:fs'
+export default (args) => { writeFileSync(args.file, String(process.pid)); return new Promise(() => {}) }"""
+
+
+async def pid_of(tools: DirectoryCaller, key: str = "r/n") -> int:
+    return int((await call(tools, "impl:pid.mjs", {}, key))["state_delta"]["pid"])
+
+
+async def written_by(file: Path) -> int:
+    """The process that wrote its number into this file, once it has."""
+
+    def text() -> str:
+        return file.read_text() if file.is_file() else ""
+
+    await asyncio.to_thread(until, text)
+    return int(text())
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for what another process does: there is no event of it."""
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)

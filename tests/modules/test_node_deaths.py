@@ -1,0 +1,128 @@
+"""How a Node.js process dies: killed, held, ended by a module, left behind. The next call works, and nothing stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from modules.folder import PID, SPIN, WAIT, call, caller, needs_node, pid_of, refused, until, written, written_by
+from ropewalk.errors import ToolTimeout
+from ropewalk.tools.directory import DirectoryCaller
+from tools.mcp_lab import alive, gone
+
+pytestmark = needs_node
+
+
+async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_path: Path) -> None:
+    tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT}), tmp_path / "mark"
+    waiting = asyncio.ensure_future(refused(tools, "impl:wait.mjs", {"file": str(mark)}))
+    pid = await written_by(mark)
+    os.kill(pid, signal.SIGKILL)
+    assert await waiting == "wait.mjs: the Node.js process of this run ended: was killed by SIGKILL"
+    assert gone(pid)
+    other = await pid_of(tools)
+    assert other != pid
+    os.kill(other, signal.SIGKILL)  # now between two calls
+    assert await asyncio.to_thread(gone, other)
+    assert await pid_of(tools) not in (pid, other)
+    await tools.close()
+
+
+async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(tmp_path: Path) -> None:
+    tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT, "spin.mjs": SPIN}), tmp_path / "mark"
+    tools_in_time = DirectoryCaller(tools.base, tmp_path, timeout=1.5)
+    tools_in_time._node = tools._node  # the same processes, with less time
+    other = asyncio.ensure_future(refused(tools, "impl:wait.mjs", {"file": str(mark)}))
+    pid = await written_by(mark)
+    with pytest.raises(ToolTimeout):
+        await call(tools_in_time, "impl:spin.mjs")
+    next_one = await pid_of(tools)
+    assert next_one != pid
+    said = "wait.mjs: the Node.js process of this run ended: spin.mjs was given up and held it, so that it was killed"
+    assert await other == said
+    assert gone(pid)
+    await tools.close()
+
+
+async def test_an_endless_loop_ends_with_the_run(tmp_path: Path) -> None:
+    tools = caller(tmp_path, {"pid.mjs": PID, "spin.mjs": SPIN})
+    pid = await pid_of(tools)
+    spinning = asyncio.ensure_future(refused(tools, "impl:spin.mjs"))
+    await asyncio.sleep(0)
+    await tools.ended("r")
+    assert "spin.mjs: the Node.js process of this run ended: was ended with its run" in await spinning
+    assert gone(pid)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("export default () => {\n  process.exit(3)\n}", "process.exit(3) was called at x.mjs:2:11"),
+        ("export default () => {\n  process.exit()\n}", "process.exit() was called at x.mjs:2:11"),
+        ("export default () => new Promise(() => setTimeout(() => {\n  throw new Error('late')\n}, 1))",
+         "an error was not caught at x.mjs:2:9: Error: late"),
+        ("export default () => new Promise(() => {\n  Promise.reject(new Error('nobody'))\n})",
+         "a rejected promise was not handled at x.mjs:2:18: Error: nobody"),
+        ("export default () => process.kill(process.pid, 'SIGTERM') && new Promise(() => {})", "was killed by SIGTERM"),
+        ("export default () => process.abort()", "was killed by SIGABRT"),
+        ("import { closeSync } from 'node:fs'\nexport default () => {\n"
+         "  for (let i = 3; i < 100; i++) try { closeSync(i) } catch {}\n"
+         "  return new Promise(() => setInterval(() => {}, 1000))\n}", "ended"),
+    ],
+    ids=["exit", "exit without code", "timer", "rejection", "signal", "abort", "descriptors"],
+)  # fmt: skip
+async def test_a_module_that_ends_the_process_is_told_and_the_next_call_works(
+    tmp_path: Path, source: str, said: str
+) -> None:
+    tools = caller(tmp_path, {"x.mjs": source, "pid.mjs": PID}, timeout=10)
+    told = await refused(tools, "impl:x.mjs")
+    assert told.startswith("x.mjs: the Node.js process of this run ended: ")
+    assert said in told
+    assert await pid_of(tools)
+    await tools.close()
+
+
+PARENT = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from modules.folder import call, caller
+from pathlib import Path
+
+async def main():
+    tools = caller(Path(sys.argv[2]))
+    print((await call(tools, "impl:pid.mjs"))["state_delta"]["pid"], flush=True)
+    if sys.argv[3] != "idle":
+        await call(tools, f"impl:{sys.argv[3]}.mjs")
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("doing", ["idle", "spin"])
+async def test_nothing_is_left_when_we_are_killed(tmp_path: Path, doing: str) -> None:
+    said = "import { writeSync } from 'node:fs'\nexport default () => { writeSync(1, 'x'); for (;;); }"
+    written(tmp_path, {"pid.mjs": PID, "spin.mjs": said})
+    tests = str(Path(__file__).parents[1])
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PARENT, tests, str(tmp_path), doing, stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    pid = int(await parent.stdout.readline())
+    assert alive(pid)
+    if doing == "spin":
+        before = cpu(pid)
+        await asyncio.to_thread(until, lambda: cpu(pid) >= before + 5)
+    parent.kill()
+    await parent.wait()
+    assert gone(pid)
+
+
+def cpu(pid: int) -> int:
+    """Clock ticks that a process has used."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
