@@ -93,6 +93,20 @@ def test_failures_and_what_becomes_of_them(examples: Path) -> None:
     assert done["results"]["quote"] == {"price": 22.0, "stock": {"lamp": 4, "unicorn": None}}
 
 
+def test_an_order_becomes_an_invoice(examples: Path) -> None:
+    def invoice(customer: str, *lines: tuple[str, int], code: int = 0) -> Any:
+        given = {"customer": customer, "lines": [{"item": item, "count": count} for item, count in lines]}
+        return answer("run", "invoice/invoice.yaml", "--input", json.dumps(given), cwd=examples, code=code)
+
+    done = invoice("Ann", ("rope", 10), ("sail", 1))
+    assert done["data"] == {"to": "Ann", "lines": 2, "total": 165.0, "text": "Please pay 380.0 first."}
+    assert done["executionPath"][-3:] == ["text", "reminder", "sent"]
+    other = invoice("Bob", ("hook", 2))
+    assert other["data"] == {"to": "Bob", "lines": 1, "total": 0.8, "text": "Thank you."}
+    assert [(entry["path"], entry["keyword"]) for entry in other["errors"]] == [("data[0].sum", "minimum")]
+    assert "error" in invoice("Ann", ("mast", 1), code=2)
+
+
 def test_the_runner(examples: Path) -> None:
     done = call(sys.executable, "runner.py", cwd=examples)
     assert done.returncode == 0, done.stderr

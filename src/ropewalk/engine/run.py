@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 from ..errors import ExpressionError, NodeFailed, RunStopped, RunTimeout
@@ -236,7 +237,9 @@ class Run(Lane):
         state, outputs, skipped = frame[STATE], {}, set()
         if not whole or not self.program.lists_nodes:
             main = self.program.main
-            for spot, inner in self._decided():
+            # A region that came to its end has decided all its nodes: no need to go through the records.
+            mine = whole and main is self.program.region
+            for spot, inner in zip(main.spots.values(), repeat(frame)) if mine else self._decided():
                 if spot.region is main and not spot.node.meta.hidden:
                     slot = inner[spot.slot]
                     outputs[spot.id] = value_in(slot)

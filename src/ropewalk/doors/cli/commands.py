@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "new": ("new:new", "Make a directory with a chain that runs at once."),
+    "new": ("new:new", "Make a directory with a definition that runs at once."),
     "validate": ("define:validate", "Check a definition; nothing of it runs."),
     "plan": ("define:plan", "Show what would run, in which order, with which tools."),
     "graph": ("define:graph", "Draw a definition: mermaid, svg or text."),

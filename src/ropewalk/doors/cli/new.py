@@ -1,30 +1,41 @@
-"""`new`: a directory with a chain that runs at once. The files are in `template/`."""
+"""`new`: a directory with a definition that runs at once. The files are in `template/`; a kind of definition
+is one of them, named `KIND.yaml`."""
 
 from __future__ import annotations
 
 import shlex
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from .answer import Answer
 from .exits import UsageError
 from .options import Json
 
-_FILES = {"ropewalk.toml": "ropewalk.toml", "tools.py": "tools.py.txt", "chain.yaml": "chain.yaml"}
+_FILES = {"ropewalk.toml": "ropewalk.toml", "tools.py": "tools.py.txt"}
 
 
-def new(directory: Path, /, *, json: Json = False) -> Answer:
-    """Make DIRECTORY with a ropewalk.toml, tools in Python, and a chain that runs at once."""
+def new(
+    directory: Path,
+    /,
+    *,
+    kind: Annotated[Literal["chain", "composition"], Parameter(help="What to begin with.")] = "chain",
+    json: Json = False,
+) -> Answer:
+    """Make DIRECTORY with a ropewalk.toml, tools in Python, and a definition that runs at once."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory} is there already, and not empty; name a new directory")
     directory.mkdir(parents=True, exist_ok=True)
     template = files(__package__).joinpath("template")
     made = []
-    for name, kept in _FILES.items():
+    definition = f"{kind}.yaml"
+    for name, kept in {**_FILES, definition: definition}.items():
         path = directory / name
         path.write_text(template.joinpath(kept).read_text(encoding="utf-8"), encoding="utf-8")
         made.append(str(path))
-    run = f"cd {shlex.quote(str(directory))} && ropewalk run chain.yaml"
+    run = f"cd {shlex.quote(str(directory))} && ropewalk run {definition}"
     return Answer(
         data={"directory": str(directory), "files": made, "next": run}, text="\n".join([*made, "", f"now: {run}"])
     )

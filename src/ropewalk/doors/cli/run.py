@@ -87,7 +87,8 @@ def summary(data: dict[str, Any]) -> str:
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e)}" for e in errors]
     for name in _RESULTS:
-        if data.get(name) not in ({}, None) and not (name == "result" and data["result"] == data.get("results")):
+        again = name == "result" and data["result"] in (data.get("results"), data.get("data"))
+        if data.get(name) not in ({}, None) and not again:
             lines.append(f"{name}: {_shown(data[name])}")
     return "\n".join(lines)
 
