@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .check import ToolCard
@@ -62,9 +62,9 @@ def calls_of(body: Graph) -> Iterator[Any]:
                 yield from calls_of(part)
 
 
-def output_of(flow: Flow, cards: Cards) -> dict[str, Json] | None:
+def output_of(flow: Flow, known: Callable[[str], ToolCard | Tool | None]) -> dict[str, Json] | None:
     """The schema of what a flow gives: its own, else that of the tool whose result it hands on, where that
-    is certain to run."""
+    is certain to run. `known` gives a tool, or its card."""
     if isinstance(flow.output_schema, dict):
         return flow.output_schema
     body = flow.body
@@ -73,7 +73,7 @@ def output_of(flow: Flow, cards: Cards) -> dict[str, Json] | None:
         return None
     if last.when is not None or last.gate is not None or last.policy.on_error is not None:
         return None
-    card = cards(last.op.tool)
+    card = known(last.op.tool)
     return card.output_schema if card is not None and isinstance(card.output_schema, dict) else None
 
 

@@ -122,7 +122,7 @@ class Rendering:
             "composite": self.name,
             "status": ending.status,
             "result": ending.value,
-            "steps": [self._step(id, ending) for id in self.steps if id in ending.outputs],
+            "steps": [self._step(id, ending) for id in self.steps if id in ending.outputs or id == _failed(ending)],
             "error": self._error(ending.error),
             "errors": errors,
             "duration": round(ending.duration * 1000, 3),
@@ -130,12 +130,15 @@ class Rendering:
 
     def _step(self, id: str, ending: Any) -> dict[str, Json]:
         step = self.steps[id]
-        failed = isinstance(ending.error, NodeFailed) and ending.error.node == id
-        status = "failed" if failed else "skipped" if id in ending.skipped else "completed"
-        return {"name": step["name"], "tool": step["tool"], "status": status, "output": ending.outputs[id]}
+        status = "failed" if id == _failed(ending) else "skipped" if id in ending.skipped else "completed"
+        return {"name": step["name"], "tool": step["tool"], "status": status, "output": ending.outputs.get(id)}
 
     def _error(self, error: Exception | None) -> str | None:
         if isinstance(error, NodeFailed) and error.node in self.steps:
             step = self.steps[error.node]
             return f'Step "{step["name"]}" (tool: "{step["tool"]}") failed: {error.message}'
         return None if error is None else str(error)
+
+
+def _failed(ending: Any) -> str | None:
+    return ending.error.node if isinstance(ending.error, NodeFailed) else None
