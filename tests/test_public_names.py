@@ -10,7 +10,17 @@ import pytest
 import ropewalk
 
 MOST_NAMES = 30
-PROMISED = ["App", "ChainStep", "RopewalkError", "Runner", "Tool", "ToolExecutionResult", "Toolbox"]
+PROMISED = [
+    "App",
+    "ChainStep",
+    "ComposableToolBuilder",
+    "UnresolvedReference",
+    "RopewalkError",
+    "Runner",
+    "Tool",
+    "ToolExecutionResult",
+    "Toolbox",
+]
 PROMISED += ["parse_tool_id", "tool", "toolchain"]
 
 

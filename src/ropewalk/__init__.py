@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .app import App as App
     from .app import Outcome as Outcome
     from .builder.flow import flow as flow
+    from .composite import ComposableToolBuilder as ComposableToolBuilder
     from .dialects.chain import ChainMode as ChainMode
     from .dialects.chain import ErrorStrategy as ErrorStrategy
     from .dialects.chain import NodeType as NodeType
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .errors import Problem as Problem
     from .errors import RopewalkError as RopewalkError
     from .errors import ToolError as ToolError
+    from .errors import UnresolvedReference as UnresolvedReference
     from .events import Event as Event
     from .expr.reshape import transform as transform
     from .runchain import Runner as Runner
@@ -42,6 +44,7 @@ _HOME = {
     "ChainMode": "dialects.chain",
     "ChainResult": "tools.steps",
     "ChainStep": "tools.steps",
+    "ComposableToolBuilder": "composite",
     "ErrorStrategy": "dialects.chain",
     "Event": "events",
     "ExpressionError": "errors",
@@ -60,6 +63,7 @@ _HOME = {
     "ToolError": "errors",
     "ToolExecutionResult": "tools.result",
     "Toolbox": "tools.toolbox",
+    "UnresolvedReference": "errors",
     "flow": "builder.flow",
     "parse_tool_id": "tools.tool",
     "tool": "tools.tool",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..check import check
 from ..errors import InvalidFlow, NodeFailed, Problem
 from ..expr.ast import Ref
 from ..ir import Flow, Graph
@@ -75,9 +74,8 @@ def compile_composite(config: Mapping[str, Json]) -> Compiled:
     if not any(problem.path == "steps" for problem in wrong):
         reader.read(given["steps"])
     flow = _flow(given, steps)
-    problems = report or check(flow).problems
-    if problems:
-        raise InvalidFlow(problems)
+    if report:
+        raise InvalidFlow(report)
     name = str(given["name"])
     document: dict[str, Json] = {"name": name, "description": "", "mode": "compose", **given, "steps": steps.documents}
     return Compiled(

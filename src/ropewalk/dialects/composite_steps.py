@@ -155,7 +155,12 @@ class StepReader:
         try:
             return rebind(parse(text), self._bind)
         except ExpressionError as exc:
-            self.report.append(Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion))
+            if exc.message.startswith("unknown reference"):
+                self.report.append(unresolved(path, text, exc.suggestion))
+            else:
+                self.report.append(
+                    Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion)
+                )
         except Unresolved:
             # A condition is no text: what is unresolved in it is wrong in any case.
             self.report.append(unresolved(path, text))
