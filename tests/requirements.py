@@ -189,33 +189,33 @@ DUR-8   the same answer on every store
 """
 
 COMPOSITES = """
-COMP-BUILD-1   ComposableToolBuilder(execute_tool, strict_mode=False); build gives a Tool; spec: mode compose, steps
-COMP-BUILD-2   every call goes through execute_tool, with the outer context unchanged
-COMP-BUILD-3   a step whose result has success false ends the pipeline
-COMP-BUILD-4   the tool has id composable:<name>, name, display_name, description, input_schema, has_side_effects True
-COMP-REF-1     $input, $prev and $steps are the references; nested objects and lists are resolved, all else is literal
-COMP-REF-2     a missing path gives null; $prev is null in the first step
-COMP-REF-3     not strict: an unrecognised $ expression is the literal text and a warning on ropewalk.composite
-COMP-REF-4     strict: build raises UnresolvedReference with the documented message before any step runs
-COMP-REF-5     a reference to an unknown step or a later one is unresolved
-COMP-REF-6     $steps[N] is a true position: equal names shift nothing
-COMP-VALID-1   validate: steps must be a non-empty array
-COMP-VALID-2   validate: every step has a tool; white space is none
-COMP-VALID-3   one message per failing check; errors is None when valid
-COMP-FAIL-1    a failed step: success False, error 'Step "<name>" (tool: "<tool>") failed: <error>'
-COMP-FAIL-2    an executor that raises is converted the same way
-COMP-FAIL-3    what finished stays available in details
-COMP-COND-1    a false condition skips the step, and $prev stays
-COMP-INPUT-1   input is validated first: a clear error, nothing called
-COMP-TOOL-1    it registers in a Toolbox and runs inside chains
-COMP-TOOL-2    it runs on the engine: journaled and resumed
-COMP-TOOL-3    it is cancelled with whoever calls it
-COMP-TOOL-4    output_schema is inferred from the last tool's where known
-COMP-TOOL-5    composites can contain composites; cycles are refused by name
-COMP-FLOW-1    create_workflow, run_workflow, list_workflows: an agent makes, runs and lists its own composites
-COMP-FLOW-2    only allowed tools, no recursion, at most max_steps
-COMP-FLOW-3    a session sees no workflow of another
-COMP-DOC-1     a document of kind composite is run, validated, planned and drawn like any other
+COMPOSITE-BUILD-1   ComposableToolBuilder(execute_tool, strict_mode=False); build gives a Tool; spec: mode compose, steps
+COMPOSITE-BUILD-2   every call goes through execute_tool, with the outer context unchanged
+COMPOSITE-BUILD-3   a step whose result has success false ends the pipeline
+COMPOSITE-BUILD-4   the tool has id composable:<name>, name, display_name, description, input_schema, has_side_effects True
+COMPOSITE-REF-1     $input, $prev and $steps are the references; nested objects and lists are resolved, all else is literal
+COMPOSITE-REF-2     a missing path gives null; $prev is null in the first step
+COMPOSITE-REF-3     not strict: an unrecognised $ expression is the literal text and a warning on ropewalk.composite
+COMPOSITE-REF-4     strict: build raises UnresolvedReference with the documented message before any step runs
+COMPOSITE-REF-5     a reference to an unknown step or a later one is unresolved
+COMPOSITE-REF-6     $steps[N] is a true position: equal names shift nothing
+COMPOSITE-VALID-1   validate: steps must be a non-empty array
+COMPOSITE-VALID-2   validate: every step has a tool; white space is none
+COMPOSITE-VALID-3   one message per failing check; errors is None when valid
+COMPOSITE-FAIL-1    a failed step: success False, error 'Step "<name>" (tool: "<tool>") failed: <error>'
+COMPOSITE-FAIL-2    an executor that raises is converted the same way
+COMPOSITE-FAIL-3    what finished stays available in details
+COMPOSITE-COND-1    a false condition skips the step, and $prev stays
+COMPOSITE-INPUT-1   input is validated first: a clear error, nothing called
+COMPOSITE-TOOL-1    it registers in a Toolbox and runs inside chains
+COMPOSITE-TOOL-2    it runs on the engine: journaled and resumed
+COMPOSITE-TOOL-3    it is cancelled with whoever calls it
+COMPOSITE-TOOL-4    output_schema is inferred from the last tool's where known
+COMPOSITE-TOOL-5    composites can contain composites; cycles are refused by name
+COMPOSITE-FLOW-1    create_workflow, run_workflow, list_workflows: an agent makes, runs and lists its own composites
+COMPOSITE-FLOW-2    only allowed tools, no recursion, at most max_steps
+COMPOSITE-FLOW-3    a session sees no workflow of another
+COMPOSITE-DOC-1     a document of kind composite is run, validated, planned and drawn like any other
 """
 
 ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY, COMPOSITES)

@@ -71,7 +71,7 @@ def test_built(case: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 @pytest.mark.parametrize("case", CASES)
 def test_as_a_document(case: dict[str, Any], store: str, tmp_path: Path) -> None:
-    """COMP-DOC-1 DUR-8"""
+    """COMPOSITE-DOC-1 DUR-8"""
     document = {
         "kind": "composite",
         "name": "made",

@@ -71,7 +71,7 @@ def run(body: Any) -> Any:
 
 
 def test_it_is_a_tool_of_the_package() -> None:
-    """COMP-BUILD-1 COMP-BUILD-4"""
+    """COMPOSITE-BUILD-1 COMPOSITE-BUILD-4"""
     tool = research(World())
     assert isinstance(tool, Tool)
     assert (tool.id, tool.name, tool.display_name) == ("composable:research", "research", "research")
@@ -90,7 +90,7 @@ def test_it_is_a_tool_of_the_package() -> None:
 
 
 def test_the_outer_context_goes_to_every_call_as_it_is() -> None:
-    """COMP-BUILD-2"""
+    """COMPOSITE-BUILD-2"""
     world, context = World(), {"user": object()}
     run(research(world).execute({"topic": "x"}, context))
     assert [one is context for one in world.contexts] == [True, True]
@@ -99,7 +99,7 @@ def test_the_outer_context_goes_to_every_call_as_it_is() -> None:
 
 
 def test_contexts_of_executions_at_the_same_time_are_kept_apart() -> None:
-    """COMP-BUILD-2"""
+    """COMPOSITE-BUILD-2"""
     seen: list[tuple[str, int]] = []
 
     async def execute(name: str, args: dict[str, Any], context: int) -> ToolExecutionResult:
@@ -116,7 +116,7 @@ def test_contexts_of_executions_at_the_same_time_are_kept_apart() -> None:
 
 
 def test_a_plain_function_may_execute_too() -> None:
-    """COMP-BUILD-1"""
+    """COMPOSITE-BUILD-1"""
 
     def execute(name: str, args: dict[str, Any], context: Any) -> ToolExecutionResult:
         return ToolExecutionResult(True, {"snippet": [name, context]})
@@ -126,7 +126,7 @@ def test_a_plain_function_may_execute_too() -> None:
 
 @pytest.mark.parametrize("gives", [None, "text", {"output": 1}])
 def test_an_executor_that_gives_no_result_fails_the_step(gives: Any) -> None:
-    """COMP-FAIL-2"""
+    """COMPOSITE-FAIL-2"""
 
     async def execute(name: str, args: dict[str, Any], context: Any) -> Any:
         return gives
@@ -136,14 +136,14 @@ def test_an_executor_that_gives_no_result_fails_the_step(gives: Any) -> None:
 
 
 def test_an_output_that_is_no_json_fails_the_step() -> None:
-    """COMP-FAIL-1"""
+    """COMPOSITE-FAIL-1"""
     result = run(research(World(web_search=lambda query: {1, 2})).execute({"topic": "x"}))
     assert result.error == 'Step "search" (tool: "web_search") failed: result: set is not JSON'
 
 
 @pytest.mark.parametrize("args", [None, {}, [("topic", "x")], 5, {"topic": object()}])
 def test_arguments_that_are_none_are_an_answer_too(args: Any) -> None:
-    """COMP-INPUT-1"""
+    """COMPOSITE-INPUT-1"""
     schema = {"type": "object", "properties": {"topic": {"type": "string"}}, "required": ["topic"]}
     world = World()
     result = run(ComposableToolBuilder(world).build("r", "", schema, SPEC).execute(args))
@@ -155,7 +155,7 @@ def test_arguments_that_are_none_are_an_answer_too(args: Any) -> None:
 
 
 def test_validate_tells_one_message_per_failing_check() -> None:
-    """COMP-VALID-1 COMP-VALID-2 COMP-VALID-3"""
+    """COMPOSITE-VALID-1 COMPOSITE-VALID-2 COMPOSITE-VALID-3"""
     builder = ComposableToolBuilder(World())
     for spec in (None, 5, {}, {"steps": []}, {"steps": {}}, {"steps": "abc"}):
         found = builder.validate(spec)
@@ -168,7 +168,7 @@ def test_validate_tells_one_message_per_failing_check() -> None:
 
 
 def test_what_cannot_be_a_tool_is_refused() -> None:
-    """COMP-BUILD-1"""
+    """COMPOSITE-BUILD-1"""
     builder = ComposableToolBuilder(World())
     for name, schema in (("has space", OBJECT), ("r", {"type": "string"})):
         with pytest.raises(InvalidTool):
@@ -180,7 +180,7 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
 
 
 def test_its_output_schema_is_that_of_the_last_tool_where_known() -> None:
-    """COMP-TOOL-4"""
+    """COMPOSITE-TOOL-4"""
     text = {"type": "string"}
     known = {"summarise": Tool("summarise", "", OBJECT, text)}
     builder = ComposableToolBuilder(World(), tools=known.get)
@@ -193,7 +193,7 @@ def test_its_output_schema_is_that_of_the_last_tool_where_known() -> None:
 
 
 def test_composites_contain_composites() -> None:
-    """COMP-TOOL-5"""
+    """COMPOSITE-TOOL-5"""
     world = World()
     builder = ComposableToolBuilder(world)
     inner = builder.build("inner", "", OBJECT, SPEC)
@@ -213,7 +213,7 @@ def test_composites_contain_composites() -> None:
 
 
 def test_a_composite_that_reaches_itself_is_refused_by_name() -> None:
-    """COMP-TOOL-5"""
+    """COMPOSITE-TOOL-5"""
     builder = ComposableToolBuilder(World())
     with pytest.raises(InvalidFlow, match=r"steps\[0\].tool: a reaches itself: a -> a"):
         builder.build("a", "", OBJECT, {"steps": [{"tool": "composable:a"}]})
@@ -224,7 +224,7 @@ def test_a_composite_that_reaches_itself_is_refused_by_name() -> None:
 
 
 def test_a_circle_that_is_seen_at_the_call_only_is_an_answer() -> None:
-    """COMP-TOOL-5"""
+    """COMPOSITE-TOOL-5"""
     world = World()
     one = ComposableToolBuilder(world).build("one", "", OBJECT, {"steps": [{"name": "s", "tool": "two"}]})
     two = ComposableToolBuilder(world).build("two", "", OBJECT, {"steps": [{"name": "s", "tool": "uno"}]})
@@ -234,7 +234,7 @@ def test_a_circle_that_is_seen_at_the_call_only_is_an_answer() -> None:
 
 
 def test_thousands_of_executions_leave_nothing_behind() -> None:
-    """COMP-TOOL-2"""
+    """COMPOSITE-TOOL-2"""
 
     async def body() -> int:
         tool = research(World())
@@ -259,7 +259,7 @@ def chain(*tools: str) -> dict[str, Any]:
 
 
 def test_it_is_called_by_runners_and_in_chains() -> None:
-    """COMP-TOOL-1"""
+    """COMPOSITE-TOOL-1"""
 
     async def body() -> None:
         world = World()
@@ -280,7 +280,7 @@ def test_it_is_called_by_runners_and_in_chains() -> None:
 
 @pytest.mark.parametrize("at", range(1, 6))
 def test_in_a_durable_run_no_finished_step_is_called_again(at: int) -> None:
-    """COMP-TOOL-2"""
+    """COMPOSITE-TOOL-2"""
 
     async def body() -> None:
         dying, first, second = DyingStore(MemoryStore(durable=True), at), World(), World()
@@ -298,7 +298,7 @@ def test_in_a_durable_run_no_finished_step_is_called_again(at: int) -> None:
 
 
 def test_a_run_of_its_own_needs_its_function_to_go_on() -> None:
-    """COMP-TOOL-2"""
+    """COMPOSITE-TOOL-2"""
 
     async def body() -> None:
         store, world = MemoryStore(durable=True), World(summarise="hangs")
@@ -317,7 +317,7 @@ def test_a_run_of_its_own_needs_its_function_to_go_on() -> None:
 
 @pytest.mark.parametrize("store", ["alone", "memory", "durable"])
 def test_it_is_cancelled_with_whoever_calls_it(store: str) -> None:
-    """COMP-TOOL-3"""
+    """COMPOSITE-TOOL-3"""
 
     async def body() -> None:
         world = World(summarise="hangs")
@@ -367,7 +367,7 @@ asyncio.run(main())
 
 
 def test_after_kill_9_the_same_step_is_called_and_none_before_it(tmp_path: Path) -> None:
-    """COMP-TOOL-2 DUR-1"""
+    """COMPOSITE-TOOL-2 DUR-1"""
     command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db")]
     with subprocess.Popen([*command, "hang"], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None

@@ -45,7 +45,7 @@ def scripted() -> ScriptedTools:
 
 
 def test_an_agent_makes_runs_and_lists_workflows() -> None:
-    """COMP-FLOW-1"""
+    """COMPOSITE-FLOW-1"""
 
     async def body() -> None:
         async with App("memory", tools=scripted().tools()) as app:
@@ -68,7 +68,7 @@ def test_an_agent_makes_runs_and_lists_workflows() -> None:
 
 
 def test_it_works_on_a_builder_alone() -> None:
-    """COMP-FLOW-1"""
+    """COMPOSITE-FLOW-1"""
     tools = scripted()
 
     async def execute(name: str, args: dict[str, Any], context: Any) -> ToolExecutionResult:
@@ -98,7 +98,7 @@ def test_it_works_on_a_builder_alone() -> None:
     ],
 )
 def test_what_is_not_allowed_is_refused_with_the_reason(more: dict[str, Any], said: str) -> None:
-    """COMP-FLOW-2"""
+    """COMPOSITE-FLOW-2"""
 
     async def body() -> None:
         async with App("memory", tools=scripted().tools()) as app:
@@ -114,7 +114,7 @@ def test_what_is_not_allowed_is_refused_with_the_reason(more: dict[str, Any], sa
 
 
 def test_there_are_at_most_so_many() -> None:
-    """COMP-FLOW-2"""
+    """COMPOSITE-FLOW-2"""
 
     async def body() -> None:
         async with App("memory", tools=scripted().tools()) as app:
@@ -131,7 +131,7 @@ def test_there_are_at_most_so_many() -> None:
 
 
 def test_a_session_sees_no_workflow_of_another_and_what_is_stored_outlives_the_tools() -> None:
-    """COMP-FLOW-3"""
+    """COMPOSITE-FLOW-3"""
 
     async def body() -> None:
         async with App("memory", tools=scripted().tools()) as app:
@@ -150,7 +150,7 @@ def test_a_session_sees_no_workflow_of_another_and_what_is_stored_outlives_the_t
 
 
 def test_a_run_of_a_workflow_is_part_of_the_run_that_calls_it_and_goes_on_with_it() -> None:
-    """COMP-FLOW-1 COMP-TOOL-2"""
+    """COMPOSITE-FLOW-1 COMPOSITE-TOOL-2"""
     outer = {
         "kind": "chain",
         "name": "c",
