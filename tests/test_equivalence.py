@@ -1,0 +1,190 @@
+"""One program in every notation: the same result, tool calls, events and journal, on every store.
+
+The programs are in `equivalence/programs.yaml` and, in Python, in `equivalence/in_python.py`; what the
+flow in Python does is what all others are held to. Compared are, of every node that calls a tool,
+the kinds of its events in their order and the facts in the journal. Its path is compared after the
+renaming that the program states. Where nodes run one after another, so are the calls and events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chains.scripted import ScriptedTools
+from equivalence.in_python import PROGRAMS
+from ropewalk.app import App
+from ropewalk.dialects import NOTATIONS
+from ropewalk.errors import InvalidFlow
+from ropewalk.source import load
+
+CASES = {case["name"]: case for case in load(Path(__file__).parent / "equivalence" / "programs.yaml").data}
+KEYS = {"name", "input", "tools", "status", "result", "state", "at_once", "where", "renamed", "apart"}
+WHERE = {"flow": "result", "composite": "result", "composition": "data"}
+STATE = {"flow": "state", "chain": "variables", "experience": "finalState"}
+TIMES = ("due", "path", "node", "attempts")  # of a failed attempt: when, and names that are renamed
+
+
+def written() -> Iterator[Any]:
+    """(program, notation, document) for every notation a program is written in."""
+    for name, case in CASES.items():
+        for kind in case:
+            if kind not in KEYS and kind in NOTATIONS:
+                yield pytest.param(name, kind, id=f"{name}-{kind}")
+
+
+def exported() -> Iterator[Any]:
+    """(program, notation) for every notation with a writer."""
+    for name in CASES:
+        for kind, notation in NOTATIONS.items():
+            if notation.write is not None:
+                yield pytest.param(name, kind, id=f"{name}-{kind}")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.mark.parametrize(("name", "kind"), list(written()))
+def test_every_notation_does_the_same(name: str, kind: str, address: str) -> None:
+    case = CASES[name]
+    document = {"kind": kind, **case[kind]}
+    where = case.get("where", {}).get(kind, WHERE.get(kind))
+    mine = trace(case, document, address, kind=kind, where=where, apart=case.get("apart", {}).get(kind, ()))
+    python = trace(case, PROGRAMS[name](), address, apart=case.get("apart", {}).get(kind, ()))
+    assert python["result"] == case.get("result")
+    assert python["status"] == case.get("status", "completed")
+    for key in ("state", "result"):
+        if where is None and key == "result":
+            del mine[key], python[key]  # the notation has no place for it: what the tools were given says enough
+        elif key == "state":
+            assert {k: mine[key][k] for k in case.get("state", {}) if kind in STATE} == (
+                case.get("state", {}) if kind in STATE else {}
+            )
+            del mine[key], python[key]
+    assert mine == python
+
+
+@pytest.mark.parametrize(("name", "kind"), list(exported()))
+def test_what_is_exported_does_the_same(name: str, kind: str, address: str) -> None:
+    """Each program in Python, written in every notation that can hold it."""
+    case, built = CASES[name], PROGRAMS[name]()
+    try:
+        document = built.export(kind)
+    except InvalidFlow:
+        pytest.skip(f"{kind} cannot hold it")
+    where = {"chain": "results.result", "experience": None}.get(kind, WHERE.get(kind))
+    apart = case.get("apart", {}).get(kind, ())
+    mine = trace(case, document, address, kind=kind, where=where, apart=apart)
+    python = trace(case, built, address, apart=apart)
+    if where is None:
+        del mine["result"], python["result"]
+    if kind not in STATE:
+        del mine["state"], python["state"]
+    assert mine == python
+
+
+def test_the_programs_are_many_and_each_is_written_in_python_and_as_a_chain() -> None:
+    assert len(CASES) >= 12
+    assert set(CASES) == set(PROGRAMS)
+    assert all("chain" in case and set(case) - KEYS <= {*NOTATIONS, "composition"} for case in CASES.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "noticed"),
+    [
+        (lambda nodes: nodes[1]["params"].update(n=7), "calls"),
+        (lambda nodes: nodes.insert(2, nodes.pop(0)), "calls"),
+        (lambda nodes: nodes[1].update(condition=False), "events"),
+        (lambda nodes: nodes[0].update(id="other"), "journal"),
+        (lambda nodes: nodes[1].update(errorStrategy="retry", maxRetries=1, retryDelay=0), "events"),
+        (lambda nodes: nodes[1].update(errorStrategy="skip"), "status"),
+    ],
+)
+def test_a_notation_that_differs_is_noticed(change: Any, noticed: str) -> None:
+    case = CASES["failure"]
+    nodes = [dict(node, params=dict(node.get("params", {}))) for node in case["chain"]["nodes"]]
+    change(nodes)
+    mine = trace(case, {"kind": "chain", "nodes": nodes}, "memory", kind="chain", where=None)
+    assert mine[noticed] != trace(case, PROGRAMS["failure"](), "memory")[noticed]
+
+
+# --- what a run does ------------------------------------------------------------------------------
+
+
+def trace(
+    case: dict[str, Any],
+    source: Any,
+    address: str,
+    *,
+    kind: str = "flow",
+    where: str | None = "result",
+    apart: Any = (),
+) -> dict[str, Any]:
+    """What there is to see of one run, in the words of the graph. `apart` are nodes whose own events and
+    facts are not compared, only their calls."""
+    return asyncio.run(asyncio.wait_for(_trace(case, source, address, kind, where, apart), 20))
+
+
+async def _trace(case: dict[str, Any], source: Any, address: str, kind: str, where: Any, apart: Any) -> dict[str, Any]:
+    tools, events = ScriptedTools(case["tools"]), []
+    renamed = case.get("renamed", {}).get(kind, ())
+
+    def path(text: str) -> str:
+        for pattern, replacement in renamed:
+            text = re.sub(pattern, replacement, text)
+        return text
+
+    async with App(address) as app:
+        outcome = await app.run(source, case.get("input"), executor=tools, on_event=events.append)
+        history = app.runs.history(outcome.run_id)
+        facts = app.store.history(outcome.run_id)
+    assert history is not None
+    called = {event.path for event in events if event.kind == "node.started" and event.data and "tool" in event.data}
+    found = [(path(event.path), event.kind) for event in events if _whole(event.path) in called]
+    calls = [(name, params) for name, params in tools.calls]
+    kept = {(path(e.path), e.kind): _fact(e) for e in facts if _whole(e.path) in called}
+    return {
+        "status": outcome["status"],
+        "result": _at(outcome.to_dict(), where) if where else None,
+        "state": _at(outcome.to_dict(), STATE[kind]) if kind in STATE else {},
+        "calls": sorted(calls, key=repr) if case.get("at_once") else calls,
+        "events": _by_node(found, apart) if case.get("at_once") else [e for e in found if e[0] not in apart],
+        "journal": {key: fact for key, fact in sorted(kept.items()) if _whole(key[0]) not in apart},
+    }
+
+
+def _whole(path: str) -> str:
+    """The path of a node, whatever the attempt."""
+    return re.sub(r"@\d+$", "", path)
+
+
+def _by_node(events: list[tuple[str, str]], apart: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path, kind in events:
+        if path not in apart:
+            found.setdefault(path, []).append(kind)
+    return dict(sorted(found.items()))
+
+
+def _fact(entry: Any) -> Any:
+    data = entry.data
+    if isinstance(data, dict) and entry.kind in ("attempt", "call_failed"):
+        data = {key: value for key, value in data.items() if key not in TIMES}
+    return (entry.digest, data)
+
+
+def _at(outcome: dict[str, Any], path: str) -> Any:
+    """`results.text`, or `results.{a,b}` for a list of several."""
+    value: Any = outcome
+    for step in re.findall(r"\{[^}]*\}|[^.]+", path):
+        if step.startswith("{"):
+            return [value[key] for key in step[1:-1].split(",")]
+        value = value.get(step)
+    return value
