@@ -178,6 +178,22 @@ def test_in_a_dag_a_reported_failure_skips_what_waits() -> None:
     assert "skips whatever waits" in refusals(f)[0]
 
 
+def test_the_result_of_a_dag_reads_the_state_that_all_nodes_left() -> None:
+    with flow("dag") as f:
+        f.settings(parallel=True)
+        kept = f.state("kept", initial=0)
+        f.options(into=kept, name="a").value(1)
+        f.options(reported=True, name="b").call(bad)
+        f.result(kept)
+    assert "skips whatever waits" in refusals(f)[0]
+    with flow("dag") as f:
+        f.settings(parallel=True)
+        kept = f.state("kept", initial=0)
+        f.options(into=kept, name="a").value(1)
+        f.result(kept)
+    assert chain_of(f)["nodes"][-1] == {"id": "result", "type": "transform", "input": "$var.kept", "dependsOn": ["a"]}
+
+
 def test_a_round_of_an_outer_loop_is_refused_where_chains_mean_the_inner() -> None:
     with flow("rounds") as f:
         f.loop(lambda n: f.for_each([1], lambda x: f.value([n, x]), concurrency=2), limit=2)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..dialects import Compiled
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Built:
     """`flow` is the graph, `tools` the functions it calls: an app that runs it knows them."""
 

@@ -7,6 +7,7 @@ node of its own (`result`, `X_value`). Refused are flows that a chain cannot hol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -64,6 +65,8 @@ class ChainWriter:
         self.flow = flow
         self.problems: list[Problem] = []
         self.ids = set(_ids(flow.body))
+        self.width = int(DEFAULTS["concurrency"])
+        self.needs: Mapping[str, frozenset[str]] = {}
 
     def refuse(self, path: str, message: str) -> None:
         self.problems.append(Problem(path=path, message=message))
@@ -82,7 +85,9 @@ class ChainWriter:
         else:
             mode, around, listed = self._mode(body)
             fields |= {"mode": mode} if mode != "sequential" else {}
-            fields |= self._width(body) if not body.ordered else {}
+            if not body.ordered:
+                fields |= self._width(body)
+                self.width = int(fields.get("concurrency", self.width))
             nodes = [self.node(node, around) for node in listed]
         if fields.get("maxIterations") == DEFAULTS["maxIterations"]:
             del fields["maxIterations"]
@@ -101,18 +106,21 @@ class ChainWriter:
         listed = list(body.nodes)
         own = Obj(tuple((node.id, Ref("out", (node.id,))) for node in body.nodes))
         if body.result not in (own, Ref("out", ("result",))):
-            listed.append(Node(id=self.free("result"), op=Compute(value=body.result)))
+            # What it reads of the state is what all nodes left.
+            whole = not body.ordered and any(ref.root == "state" for ref in refs(body.result))
+            after = frozenset(node.id for node in body.nodes) if whole else frozenset()
+            listed.append(Node(id=self.free("result"), op=Compute(value=body.result), after=after))
         if body.ordered:
             return "sequential", TOP, listed
-        needs = replace(body, nodes=tuple(listed)).needs
+        self.needs = needs = replace(body, nodes=tuple(listed)).needs
         if any(needs.values()):
             return "dag", Around(dag=True), listed
         return "parallel", Around(apart=frozenset(needs)), listed
 
     def _width(self, body: Graph) -> Fields:
-        """How many nodes run at once; all of them, where nothing says how many."""
-        width = body.limit or max(len(body.nodes), DEFAULTS["concurrency"])
-        return {} if width == DEFAULTS["concurrency"] else {"concurrency": width}
+        """How many nodes run at once, where it is not as many as in the chain; without a limit all of them."""
+        width = body.limit or max(len(body.nodes), self.width)
+        return {} if width == self.width else {"concurrency": width}
 
     def _variables(self) -> Fields:
         found: Fields = {}
@@ -195,7 +203,7 @@ class ChainWriter:
         return {**outer, "type": "condition", "condition": True, "then": [inner], **rest}
 
     def _needed(self, node: Node) -> bool:
-        return any(node.id in needs for needs in self.flow.body.needs.values())
+        return any(node.id in needs for needs in self.needs.values())
 
     def _output_var(self, node: Node, path: str) -> Fields:
         writes = node.writes
@@ -256,9 +264,7 @@ class ChainWriter:
                     f"waits for {', '.join(sorted(needs))}; in a chain only a whole chain in dag mode has such nodes, "
                     "those of a parallel node know nothing of each other",
                 )
-        width = body.limit or max(len(body.nodes), DEFAULTS["concurrency"])
-        said = {} if width == DEFAULTS["concurrency"] else {"concurrency": width}
-        return {"type": "parallel", **said, "nodes": [self.node(node, inside) for node in body.nodes]}
+        return {"type": "parallel", **self._width(body), "nodes": [self.node(node, inside) for node in body.nodes]}
 
     def _branch(self, id: str, op: Branch, around: Around) -> Fields:
         (test, then), *more = op.arms
