@@ -26,11 +26,12 @@ class Lane:
     way already.
     """
 
-    __slots__ = ("before", "late", "late_since", "least", "outer", "since", "spot", "task", "track")
+    __slots__ = ("before", "helpers", "late", "late_since", "least", "outer", "since", "spot", "task", "track")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
         self.outer: Lane | None = None  # the lane of the run that has called us in its task
+        self.helpers: list[Lane] | None = None  # those of tasks that share its work and are not looked up
         self.before = task.cancelling()
         self.since = 0.0
         self.spot: Spot | None = None
@@ -92,11 +93,12 @@ class Watch:
             self.by_task[lane.task] = lane.outer
 
     def _lanes(self) -> list[Lane]:
-        found: list[Lane] = []
-        for lane in self.by_task.values():
-            found.append(lane)
-            while lane.outer is not None:
-                found.append(lane := lane.outer)
+        found = list(self.by_task.values())
+        for lane in found:  # which grows as we go
+            if lane.outer is not None:
+                found.append(lane.outer)
+            if lane.helpers is not None:
+                found += lane.helpers
         return found
 
     def set(self, timer: Timer) -> None:

@@ -18,7 +18,7 @@ from .foldorder import writes_of
 from .foldplan import FoldPlan, fold_into
 from .frame import LOG, STATE, Region, Spot
 from .observe import noted, readied, watched, wrote
-from .region import Cell, Hook, bare_line, graph, line
+from .region import Cell, Hook, bare_line, graph, line, searched
 from .scope import Scope
 from .site import CompiledBody, CompileSite, opener, reopener
 
@@ -129,6 +129,7 @@ class Builder:
             plan = self.plans[region] = FoldPlan(region, writes, self.channels)
         spots = [region.spots[node.id] for node in body.nodes]
         cells = [self.node(spot, plan) for spot in spots]
+        region.searched = searched(cells)
         result = compile_expr(body.result, Scope(region, None).resolve)
         finish = self._finish(region, result, plan)
         if body.ordered:

@@ -136,6 +136,7 @@ def graph(
     """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
     record is a flat list too: the frame, None, then node, start, end in the order they ended."""
     table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _waiting(needs), strict=True)]
+    found = searched(cells)
     counts = [len(before) for before in needs]
     roots = [index for index, left in enumerate(counts) if not left]
 
@@ -148,7 +149,8 @@ def graph(
         ready = deque(roots)
         pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
 
-        async def drain(lane: Lane) -> None:
+        async def drain(given: Lane | None = None) -> None:
+            lane = given if given is not None else spill.join()
             spot: Any = None
             outer, lane.track = lane.track, None
             try:
@@ -178,13 +180,19 @@ def graph(
                             push(index)
             except BaseException as exc:
                 raised = failure(exc, spot, frame, lane)
+                if given is None:
+                    spill.fail(raised, lane)
+                    if isinstance(raised, Exception):
+                        return
                 if raised is exc:
                     raise
                 raise raised from raised.__cause__
             finally:
                 lane.spot, lane.track = None, outer
+                if given is None:
+                    spill.leave(lane)
 
-        spill = Spill(drain, lambda: len(ready), limit, frame[LANE])
+        spill = Spill(drain, lambda: len(ready), limit, frame[LANE], found)
         await spill.run()
         return finish(frame)
 
@@ -212,8 +220,13 @@ def _waiting(needs: list[list[int]]) -> list[tuple[int, ...]]:
     return [tuple(after) for after in then]
 
 
+def searched(cells: list[Cell]) -> bool:
+    """Whether a node may look for its lane: those that wait for more than a tool may."""
+    return any(waits and take is None for _, waits, take, _, _ in cells)
+
+
 def many(
-    open_: Callable[[Frame, int, Json], Frame], run: Run, limit: int | None
+    open_: Callable[[Frame, int, Json, Lane], Frame], run: Run, limit: int | None, found: bool
 ) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
     """Run a body once per item, at most `limit` at once; results in item order."""
 
@@ -223,18 +236,27 @@ def many(
         claimed = 0
         alone = limit == 1 or count == 1
 
-        async def drain(lane: Lane) -> None:
+        async def drain(given: Lane | None = None) -> None:
             nonlocal claimed
-            while claimed < count and not spill.closing:
-                index = claimed
-                claimed = index + 1
-                if spill.handle is None and claimed < count and not alone:
-                    spill.offer()
-                inner = open_(frame, index, items[index])
-                inner[LANE] = lane
-                out[index] = await run(inner)
+            lane = given if given is not None else spill.join()
+            try:
+                while claimed < count and not spill.closing:
+                    index = claimed
+                    claimed = index + 1
+                    if spill.handle is None and claimed < count and not alone:
+                        spill.offer()
+                    out[index] = await run(open_(frame, index, items[index], lane))
+            except BaseException as exc:
+                if given is None:
+                    spill.fail(exc, lane)
+                    if isinstance(exc, Exception):
+                        return
+                raise
+            finally:
+                if given is None:
+                    spill.leave(lane)
 
-        spill = Spill(drain, lambda: count - claimed, limit, lane_of_task())
+        spill = Spill(drain, lambda: count - claimed, limit, lane_of_task(), found)
         if count:
             await spill.run()
         return out

@@ -13,7 +13,7 @@ from ..values import Json
 from . import direct, durable
 from .caller import Direct
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
-from .lane import lane_of_task
+from .lane import Lane, lane_of_task
 from .region import many
 from .scope import Scope
 
@@ -50,7 +50,7 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
     view = scope.view()
     attempts, writes, lane_here = owner.attempt_slot, region.writes, scope.region.graph.ordered
 
-    def open_(frame: Frame, key: int | None = None, item: Json = None) -> Frame:
+    def open_(frame: Frame, key: int | None = None, item: Json = None, lane: Lane | None = None) -> Frame:
         state = view(frame)
         return [
             frame,
@@ -63,7 +63,7 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
             dict(state) if writes else state,
             [] if writes else None,
             # Nodes of an unordered region run in any worker's task; in a line it is the frame's own.
-            frame[LANE] if lane_here else lane_of_task(),
+            lane or (frame[LANE] if lane_here else lane_of_task()),
             None,
             *blank,
         ]
@@ -111,7 +111,7 @@ class CompileSite:
         return self.builder.body(graph, self.scope, self.spot, label, binds)
 
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-        return many(body.open, body.run, limit)
+        return many(body.open, body.run, limit, body.region.searched)
 
     def _sender(self, bound: Any) -> durable.Send:
         """How a journaled call is made: in time, and with its idempotency key where that goes out."""

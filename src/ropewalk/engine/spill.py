@@ -10,28 +10,32 @@ and `run` leaves no task behind.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from .lane import Lane, clock, watch_of
 
-Drain = Callable[[Lane], Awaitable[None]]
+Drain = Callable[..., Coroutine[Any, Any, None]]
 
 
 class Spill:
     """Runs `drain` in the caller's task and in as many further tasks as there is work.
 
     `drain(lane)` claims pieces of work until there are none left or `closing` is set; `pending()`
-    counts those unclaimed; at most `limit` drains run at once, the caller's included. A worker
-    accounts for itself: a done-callback per task costs a loop callback and a Python call each.
+    counts those unclaimed; at most `limit` drains run at once, the caller's included. In a helper's
+    task it is `drain()`, which accounts for itself by `join`, `fail` and `leave`: a coroutine of ours
+    around it, or a done-callback, would cost as much as the rest. `found`: whether anything in there
+    looks for its lane by its task.
     """
 
     __slots__ = (
-        "closing", "cut", "drain", "error", "handle", "lane", "limit", "live", "loop", "pending", "tasks", "waiter",
+        "closing", "cut", "drain", "error", "found", "handle", "lane", "limit", "live", "loop", "pending", "tasks",
+        "waiter",
     )  # fmt: skip
 
-    def __init__(self, drain: Drain, pending: Callable[[], int], limit: int | None, lane: Lane) -> None:
+    def __init__(self, drain: Drain, pending: Callable[[], int], limit: int | None, lane: Lane, found: bool) -> None:
         self.loop = asyncio.get_running_loop()
-        self.drain, self.pending, self.limit, self.lane = drain, pending, limit, lane
+        self.drain, self.pending, self.limit, self.lane, self.found = drain, pending, limit, lane, found
         self.handle: asyncio.Handle | None = None
         self.tasks: list[asyncio.Task[None]] = []
         self.live = 0
@@ -56,33 +60,38 @@ class Spill:
             more = min(more, self.limit - 1 - self.live)
         if more > 0:
             self.live += more
-            create, worker = self.loop.create_task, self._worker
-            self.tasks += [create(worker()) for _ in range(more)]
+            create, drain = self.loop.create_task, self.drain
+            self.tasks += [create(drain()) for _ in range(more)]
 
-    async def _worker(self) -> None:
-        task = asyncio.current_task()
+    def join(self) -> Lane:
+        """The lane of a helper, whose task this is."""
+        task = asyncio.current_task(self.loop)
         assert task is not None
         lane = Lane(task)
-        watch = watch_of(self.loop)
-        watch.add(lane, self.lane.least, clock())
-        try:
-            await self.drain(lane)
-        except BaseException as exc:
-            if self.error is None and not self.closing:
-                self._fail(exc, task)
-            if not isinstance(exc, Exception):
-                raise
-        finally:
-            watch.remove(lane)
-            self.live -= 1
-            waiter = self.waiter
-            if waiter is not None and not waiter.done() and (not self.live or self.error is not None):
-                waiter.set_result(None)
+        if self.found:
+            watch_of(self.loop).add(lane, self.lane.least, clock())
+        elif self.lane.helpers is None:
+            self.lane.helpers = [lane]
+        else:
+            self.lane.helpers.append(lane)
+        return lane
 
-    def _fail(self, exc: BaseException, task: asyncio.Task[None]) -> None:
+    def leave(self, lane: Lane) -> None:
+        """The helper is done."""
+        if self.found:
+            watch_of(self.loop).remove(lane)
+        self.live -= 1
+        waiter = self.waiter
+        if waiter is not None and not waiter.done() and (not self.live or self.error is not None):
+            waiter.set_result(None)
+
+    def fail(self, exc: BaseException, lane: Lane) -> None:
+        """A helper has failed: the others are cancelled, and `run` raises it if it is the first."""
+        if self.error is not None or self.closing:
+            return
         self.error, self.closing = exc, True
         for other in self.tasks:
-            if other is not task:
+            if other is not lane.task:
                 other.cancel()
         if self.waiter is None:
             self.cut = True
@@ -90,7 +99,7 @@ class Spill:
 
     async def run(self) -> None:
         """Drain to the end in this task and its helpers; raise the first failure."""
-        lane = self.lane
+        lane = Lane(task)
         parent, outer = lane.task, lane.track
         before = parent.cancelling()
         try:
@@ -114,7 +123,7 @@ class Spill:
                     raise self.error from self.error.__cause__
             raise
         finally:
-            lane.track = outer
+            lane.track, lane.helpers = outer, None
             if self.cut:
                 parent.uncancel()
             if self.handle is not None:
