@@ -136,8 +136,7 @@ def graph(
     """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
     record is a flat list too: the frame, None, then node, start, end in the order they ended."""
     table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _waiting(needs), strict=True)]
-    found = searched(cells)
-    counts = [len(before) for before in needs]
+    counts, found = [len(before) for before in needs], searched(cells)
     roots = [index for index, left in enumerate(counts) if not left]
 
     async def run(frame: Frame) -> Yield:
@@ -180,10 +179,8 @@ def graph(
                             push(index)
             except BaseException as exc:
                 raised = failure(exc, spot, frame, lane)
-                if given is None:
-                    spill.fail(raised, lane)
-                    if isinstance(raised, Exception):
-                        return
+                if given is None and spill.fail(raised, lane):
+                    return
                 if raised is exc:
                     raise
                 raise raised from raised.__cause__
@@ -247,10 +244,8 @@ def many(
                         spill.offer()
                     out[index] = await run(open_(frame, index, items[index], lane))
             except BaseException as exc:
-                if given is None:
-                    spill.fail(exc, lane)
-                    if isinstance(exc, Exception):
-                        return
+                if given is None and spill.fail(exc, lane):
+                    return
                 raise
             finally:
                 if given is None:

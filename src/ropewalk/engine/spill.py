@@ -85,21 +85,22 @@ class Spill:
         if waiter is not None and not waiter.done() and (not self.live or self.error is not None):
             waiter.set_result(None)
 
-    def fail(self, exc: BaseException, lane: Lane) -> None:
-        """A helper has failed: the others are cancelled, and `run` raises it if it is the first."""
-        if self.error is not None or self.closing:
-            return
-        self.error, self.closing = exc, True
-        for other in self.tasks:
-            if other is not lane.task:
-                other.cancel()
-        if self.waiter is None:
-            self.cut = True
-            self.lane.task.cancel()
+    def fail(self, exc: BaseException, lane: Lane) -> bool:
+        """A helper has failed: the others are cancelled, and `run` raises it if it is the first. Whether
+        that is all that is to be done about it: what is no Exception goes on in the helper's task, too."""
+        if self.error is None and not self.closing:
+            self.error, self.closing = exc, True
+            for other in self.tasks:
+                if other is not lane.task:
+                    other.cancel()
+            if self.waiter is None:
+                self.cut = True
+                self.lane.task.cancel()
+        return isinstance(exc, Exception)
 
     async def run(self) -> None:
         """Drain to the end in this task and its helpers; raise the first failure."""
-        lane = Lane(task)
+        lane = self.lane
         parent, outer = lane.task, lane.track
         before = parent.cancelling()
         try:
