@@ -85,8 +85,6 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
             if between:
                 raise
             raised = failure(exc, node_at(track), frame, lane)
-            if raised is exc:
-                raise
             raise raised from raised.__cause__
         finally:
             lane.track = outer
@@ -120,10 +118,8 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
                 frame[slot] = value = await value if waits else value
                 if write is not None:
                     write(frame, value)
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001 - it goes on
             raised = failure(exc, next(s for s in order if s.slot == slot), frame)
-            if raised is exc:
-                raise
             raise raised from raised.__cause__
         return finish(frame)
 
@@ -157,8 +153,7 @@ def graph(
                     start, waits, take, write, slot, spot, after = table[pop()]
                     if ready and spill.handle is None:
                         spill.offer()
-                    began = lane.since = clock()
-                    lane.spot = spot
+                    lane.spot, lane.since = spot, (began := clock())
                     value = start(frame)
                     if waits:
                         value = await value
@@ -173,16 +168,13 @@ def graph(
                     if run_.ending:
                         raise asyncio.CancelledError
                     for index in after:
-                        now = left[index] - 1
-                        left[index] = now
+                        left[index] = now = left[index] - 1
                         if not now:
                             push(index)
-            except BaseException as exc:
+            except BaseException as exc:  # noqa: BLE001 - it goes on
                 raised = failure(exc, spot, frame, lane)
                 if given is None and spill.fail(raised, lane):
                     return
-                if raised is exc:
-                    raise
                 raise raised from raised.__cause__
             finally:
                 lane.spot, lane.track = None, outer
