@@ -105,6 +105,9 @@ def test_an_unknown_tool_is_a_warning_when_validated_and_a_problem_when_run(proj
     assert (checked.code, checked.data["valid"]) == (0, True)
     assert checked.data["warnings"][0]["line"] == 4
     assert "warning: c.yaml:4:" in project("validate", "c.yaml").out
+    strict = project("validate", "c.yaml", "--strict")
+    assert (strict.code, "c.yaml:4:" in strict.err, "valid" in strict.out) == (3, True, False)
+    assert project("validate", "shout.yaml", "--strict").code == 0
     ran = project("run", "c.yaml")
     assert ran.code == 3
     assert "did you mean upper?" in ran.err

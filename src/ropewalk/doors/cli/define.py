@@ -18,14 +18,21 @@ if TYPE_CHECKING:
     from ...app import App
 
 
-def validate(source: Path, /, *, json: Json = False, project: Project = None) -> Answer:
+def validate(
+    source: Path,
+    /,
+    *,
+    strict: Annotated[bool, Parameter(negative=(), help="Take warnings for problems.")] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
     """Check a definition: every problem at once, each with its place. No tool is called."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         checked = await app.validate(source)
-        if checked.problems:
-            raise InvalidFlow(checked.problems)
         warnings = list(checked.warnings)
+        if checked.problems or (strict and warnings):
+            raise InvalidFlow([*checked.problems, *(warnings if strict else ())])
         text = [f"warning: {render(w)}" for w in warnings] + [f"{source}: valid"]
         data = {"valid": True, "problems": [], "warnings": [problem_data(w) for w in warnings]}
         return Answer(data=data, text="\n".join(text))
