@@ -13,7 +13,7 @@ from .dialects.records import Record
 from .engine.engine import Engine, Job, new_run_id
 from .errors import InvalidFlow, NoExecutor, NotFound, PartOfRun
 from .events import Event
-from .fitting import Cards, check_input, output_of, tools_of
+from .fitting import Cards, check_input, check_variables, output_of, tools_of
 from .ir import Flow
 from .journal import Store, open_store
 from .journal.journal import NewRun
@@ -254,6 +254,7 @@ class App:
         loaded = self.load(source)
         if concurrency is not None:
             loaded = self.loaded({**loaded.document, "kind": loaded.kind, "concurrency": concurrency}, loaded.file)
+        check_variables(loaded.flow, variables or {})
         result = await self.execute(
             loaded, run_id=run_id, input=input, variables=variables, executor=executor, on_event=on_event
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
-from .runs import event_of, iso, step
+from .runs import event_of, iso, steps
 from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
 
@@ -62,7 +62,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
                 "variables": result.get("variables", {}),
                 "errors": result.get("errors", []),
                 "duration": result.get("duration"),
-                "nodes": [step(entry) for entry in history],
+                "nodes": steps(history),
                 "events": [event_of(execution_id, entry).to_dict() for entry in history],
             }
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from .check import ToolCard
@@ -14,7 +14,7 @@ from .ops import Call
 from .schema import compile_schema
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
-from .values import Json, check_json
+from .values import Json, check_json, closest
 
 KEPT: Final = 10_000  # cards
 
@@ -117,6 +117,16 @@ def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
         return toolbox.get(tool_id)
     except ToolError:
         return None
+
+
+def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
+    """InvalidInput for variables that a flow which has any does not have."""
+    unknown = [name for name in variables if name not in flow.state] if flow.state else []
+    if unknown:
+        there = f"no such variable; there are: {', '.join(flow.state)}"
+        raise InvalidInput(
+            Problem(path=f"variables.{name}", message=there, suggestion=closest(name, flow.state)) for name in unknown
+        )
 
 
 def check_input(flow: Flow, input: Json) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,7 +82,7 @@ class Runs:
             "input": row.input,
             "result": row.result,
             "error": row.error,
-            "nodes": [step(entry) for entry in history],
+            "nodes": steps(history),
             "events": [event_of(run_id, entry).to_dict() for entry in history],
         }
 
@@ -137,8 +137,25 @@ def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
     }
 
 
+def steps(history: Iterable[Entry]) -> list[dict[str, Json]]:
+    """A journal as the steps that people read, each once: what is recorded of a failed attempt beside
+    its call, or beside the block that it ended, is one step with it."""
+    listed = list(history)
+    failed = {entry.path: entry for entry in listed if entry.kind == "attempt"}
+    told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
+    found = []
+    for entry in listed:
+        if entry.kind == "attempt" and entry.path in told:
+            continue
+        row = step(entry)
+        if entry.kind == "node" and entry.path in failed:
+            row |= {"status": "failed", "value": None, "error": failed[entry.path].data}
+        found.append(row)
+    return found
+
+
 def step(entry: Entry) -> dict[str, Json]:
-    """A journal entry as a step that people read."""
+    """A journal entry as a step."""
     failed = entry.kind in ("call_failed", "attempt")
     status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
     return {

@@ -37,6 +37,18 @@ def test_stop_is_final_and_reaches_the_owner(store: Store) -> None:
     run(test())
 
 
+def test_a_running_run_is_listed_with_the_results_it_has_so_far(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        for entry in (Entry("a", "call", data=1), Entry("b", "call_failed"), Entry("b", "attempt"), Entry("c", "node")):
+            await log.append(entry)
+        assert [row.result_count for row in store.list_runs()] == [2]
+        await log.finish("completed", 7, results=5)
+        assert [row.result_count for row in store.list_runs()] == [5]
+
+    run(test())
+
+
 def test_stop_before_anyone_listens_is_not_lost(store: Store) -> None:
     async def test() -> None:
         log = await store.open(new())

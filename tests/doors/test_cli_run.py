@@ -27,6 +27,26 @@ def until(path, seconds=20.0):
         time.sleep(0.02)
 
 
+def test_what_failed_is_shown_once(project):
+    project.write(
+        "c.yaml",
+        """\
+kind: chain
+name: c
+errorStrategy: continue
+nodes:
+  - {id: a, type: tool, tool: fail, maxRetries: 1, retryDelay: 1}
+  - id: p
+    type: parallel
+    nodes: [{id: b, type: tool, tool: fail}]
+""",
+    )
+    project("run", "c.yaml", "--id", "r")
+    nodes = [(node["path"], node["status"]) for node in project("runs", "show", "r", "--json").data["nodes"]]
+    assert len(nodes) == len(set(nodes))
+    assert project("runs", "show", "r").out.count("✗ a ") == 1
+
+
 def test_a_run_prints_its_result_on_stdout_and_its_progress_on_stderr(project):
     done = project("run", "shout.yaml", "--input", '{"text": "hé"}')
     assert done.code == 0, done.err
@@ -86,6 +106,7 @@ def test_the_exit_code_says_how_the_run_ended(project, body, code, status):
         (["run", "shout.yaml", "--input", '{"text": 3}'], 2, "input schema"),
         (["run", "shout.yaml", "--input", '{"text": NaN}'], 2, "nan is not JSON"),
         (["run", "shout.yaml", "--var", "x"], 2, "must be name=value"),
+        (["run", "shout.yaml", "--var", "sufix=x"], 2, "no such variable; there are: suffix; did you mean suffix?"),
         (["runs", "show", "nope"], 2, "no run 'nope'"),
         (["runs", "watch", "nope"], 2, "no run 'nope'"),
         (["resume", "nope"], 2, "no run 'nope'"),

@@ -14,8 +14,13 @@ from ..values import Json
 def flow_of(steps: Sequence[Any]) -> Flow:
     """The flow of some `ChainStep`s (or anything with tool_id, args and use_previous).
 
-    Arguments are data as they stand: nothing in them is read as a reference.
+    Arguments are data as they stand: nothing in them is read as a reference. TypeError for what is no step.
     """
+    for i, step in enumerate(steps):
+        if not all(hasattr(step, name) for name in ("tool_id", "args", "use_previous")):
+            raise TypeError(
+                f"steps[{i}] is a {type(step).__name__}, not a step: ChainStep(tool_id, args, use_previous)"
+            )
     nodes = tuple(
         Node(id=f"step{i}", op=Call(tool=step.tool_id, args=_args(step.args, step.use_previous)), meta=_meta(i))
         for i, step in enumerate(steps)

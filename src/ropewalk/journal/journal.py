@@ -208,9 +208,11 @@ class Store(Protocol):
         top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
-        """Newest first, without their large values; `text` is looked for, in any case, in id,
-        name, definition id and error; `since` is seconds since the epoch. `parent` gives the parts
-        of one run, `top` only runs that are part of no other."""
+        """Newest first, without their large values, a running one with the results it has so far.
+
+        `text` is looked for, in any case, in id, name, definition id and error; `since` is seconds
+        since the epoch. `parent` gives the parts of one run, `top` only runs that are part of no other.
+        """
         ...
 
     def history(self, run_id: str, /) -> list[Entry]:

@@ -84,7 +84,7 @@ class MemoryStore:
                     break
                 row = record.row()
                 if matches(row, wanted, _error_text(row) if text else ""):
-                    found.append(_light(row))
+                    found.append(record.light())
         return found
 
     def history(self, run_id: str) -> list[Entry]:
@@ -108,7 +108,7 @@ class MemoryStore:
     def orphans(self, limit: int = 100) -> list[RunRow]:
         with self._lock:
             found = [r for r in self._runs.values() if r.log is None and r.status == "running"]
-            return [_light(r.row()) for r in found[:limit]]
+            return [record.light() for record in found[:limit]]
 
     def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
         with self._lock:
@@ -345,14 +345,17 @@ class _Record:
             parent=new.parent,
         )
 
+    def light(self) -> RunRow:
+        """The row without its large values, and with the results that a running run has so far."""
+        row, count = self.row(), self.result_count
+        if self.status == "running":
+            count = sum(entry.kind in ("call", "node") for entry in self.history())
+        return dataclasses.replace(row, input=None, context=None, document=None, result=None, result_count=count)
+
     def history(self) -> list[Entry]:
         if self.entries or self.view is None:
             return list(self.entries.values())
         return self.view()
-
-
-def _light(row: RunRow) -> RunRow:
-    return dataclasses.replace(row, input=None, context=None, document=None, result=None)
 
 
 def _error_text(row: RunRow) -> str:

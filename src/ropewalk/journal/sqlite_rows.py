@@ -27,12 +27,16 @@ _INSERT: Final = f"""
     WHERE kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(DECISIONS))})
 """
 _RUN: Final = """
-    SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, result_count,
+    SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {results},
         error_count, stop_requested, parent, owner, epoch, lease.node, spent{more}
     FROM run JOIN lease ON lease.run = seq
 """
-RUN: Final = _RUN.format(more=", input, context, document, result")
-RUN_LIGHT: Final = _RUN.format(more="")
+RUN: Final = _RUN.format(results="result_count", more=", input, context, document, result")
+RUN_LIGHT: Final = _RUN.format(
+    results="""CASE status WHEN 'running' THEN
+        (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')) ELSE result_count END""",
+    more="",
+)
 DEFINITION: Final = "SELECT kind, id, name, document, fingerprint, created, run_count FROM definition"
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
 
