@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.lab import flow, lit, node, obj, on
 from modules.folder import PID, SPIN, WAIT, call, caller, needs_node, pid_of, refused, until, written, written_by
 from ropewalk.errors import ToolTimeout
+from ropewalk.expr.ast import Ref
+from ropewalk.ir import Graph, Policy, Retry
+from ropewalk.ops import Call
 from ropewalk.tools.directory import DirectoryCaller
 from tools.mcp_lab import alive, gone
 
@@ -85,6 +89,34 @@ async def test_a_module_that_ends_the_process_is_told_and_the_next_call_works(
     assert said in told
     assert await pid_of(tools)
     await tools.close()
+
+
+async def test_calls_that_a_dead_process_took_with_it_are_tried_again_where_their_node_says_so(tmp_path: Path) -> None:
+    source = """import { existsSync, writeFileSync } from 'node:fs'
+    export default (args) => {
+      if (existsSync(args.mark)) return { state_delta: { ok: true } }
+      writeFileSync(args.mark, '')
+      process.kill(process.pid, 'SIGKILL')
+    }"""
+    tools = caller(tmp_path, {"x.mjs": source})
+    retry = Policy(retry=Retry(attempts=2))
+    step = node("a", Call(tool="impl:x.mjs", args=obj(mark=lit(str(tmp_path / "mark")))), policy=retry)
+    ended = await on(None, flow(Graph(nodes=(step,), result=Ref("out", ("a",)))), tools)
+    assert ended["value"] == {"state_delta": {"ok": True}}
+
+
+async def test_a_start_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "node").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/mark\nexec sleep 600\n")
+    (tmp_path / "bin" / "node").chmod(0o755)
+    env = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    tools = caller(tmp_path, {"pid.mjs": PID}, env=env)
+    waiting = asyncio.ensure_future(call(tools, "impl:pid.mjs"))
+    pid = await written_by(tmp_path / "mark")
+    await tools.ended("r")
+    await asyncio.wait([waiting])
+    assert waiting.cancelled() or waiting.exception() is not None
+    assert await asyncio.to_thread(gone, pid)
 
 
 PARENT = """

@@ -246,10 +246,9 @@ async def test_two_directories_with_the_same_names_do_not_meet(tmp_path: Path) -
 
 
 async def test_names_that_python_could_not_write_are_fine(tmp_path: Path) -> None:
-    files = {
-        "my tools/a-tool.v2.py": "from dataclasses import dataclass\n@dataclass\nclass _D:\n    x: int\n" + tool("run")
-    }
-    assert await call(caller(tmp_path, files), "impl:my tools/a-tool.v2.py") == {"state_delta": {"who": "it"}}
+    source = "from dataclasses import dataclass\nimport helper\n@dataclass\nclass _D:\n    x: int\n" + tool("run")
+    tools = caller(tmp_path, {"my tools v1.2/a-tool.v2.py": source, "my tools v1.2/helper.py": ""})
+    assert await call(tools, "impl:my tools v1.2/a-tool.v2.py") == {"state_delta": {"who": "it"}}
 
 
 async def test_a_module_is_imported_once_for_all_calls_and_callers(tmp_path: Path) -> None:

@@ -35,14 +35,14 @@ class Package:
     def __init__(self, root: Path, name: str) -> None:
         self.root, self.name = root, name
         self.files: dict[Path, Mark | None] = {}
-        self._named: dict[str, Path] = {}  # what has a name that Python could not write
+        self._spelt: dict[str, str] = {}  # file names by how they are spelt in a module's name: dots separate there
 
     def module(self, file: Path) -> ModuleType:
         """The module of a file inside the directory, imported when it is first asked for."""
-        inner = file.relative_to(self.root).with_suffix("")
-        name = ".".join((self.name, *(part.replace(".", "_dot_") for part in inner.parts)))
-        self._named[name] = file
-        return importlib.import_module(name)
+        parts = file.relative_to(self.root).with_suffix("").parts
+        spelt = [part.replace(".", "_dot_") for part in parts]
+        self._spelt.update(zip(spelt, parts, strict=True))
+        return importlib.import_module(".".join((self.name, *spelt)))
 
     def changed(self) -> bool:
         """Whether a file imported before is another one now."""
@@ -55,13 +55,11 @@ class Package:
 
     def find(self, name: str) -> Path | None:
         """The file or folder of a module by its full name."""
-        if name in self._named:
-            return self._named[name]
-        base = self.root.joinpath(*name.split(".")[1:])
-        for file in (base / "__init__.py", base.with_name(f"{base.name}.py"), base):
-            if file.is_file() if file.suffix else file.is_dir():
+        base = self.root.joinpath(*(self._spelt.get(part, part) for part in name.split(".")[1:]))
+        for file in (base / "__init__.py", base.with_name(f"{base.name}.py")):
+            if file.is_file():
                 return file
-        return None
+        return base if base.is_dir() else None
 
     def locate(self, importer: Mapping[str, Any], head: str) -> str | None:
         """The package in which a module (its globals) finds `head`: beside it, or in the directory itself."""
@@ -69,7 +67,7 @@ class Package:
             full = f"{package}.{head}"
             found = self.find(full) if full != importer.get("__name__") else None
             # A folder without Python in it that has the name of an installed package is not meant.
-            if found is not None and (found.suffix or not _installed(head)):
+            if found is not None and (found.is_file() or not _installed(head)):
                 return package
         return None
 
@@ -88,7 +86,7 @@ class _Finder:
         found = package.find(name)
         if found is None:
             return None
-        if not found.suffix:
+        if found.is_dir():
             return _folder(name, found)
         inside = [str(found.parent)] if found.name == "__init__.py" else None
         loader = _Loader(name, str(found), package)

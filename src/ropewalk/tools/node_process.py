@@ -63,15 +63,19 @@ class NodeProcess:
             raise ModuleFailed(said, retryable=False)
         lines = Lines(run)
         ours, theirs = socket.socketpair()
+        child: Child | None = None
         try:
             with theirs:
                 argv = [node, str(HOST), str(theirs.fileno()), str(root)]
                 child = await start(argv, environment, passed=[theirs.fileno()], heard=lines.heard)
-            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=2**22)
-        except (OSError, ValueError) as error:
+            process = cls(child, *await asyncio.open_unix_connection(sock=ours, limit=2**22), lines)
+        except BaseException as error:
             ours.close()
-            raise ModuleFailed(f"{shown}: Node.js ({node}) cannot be started: {error}") from error
-        process = cls(child, reader, writer, lines)
+            if child is not None:
+                await child.stop()
+            if isinstance(error, (OSError, ValueError)):
+                raise ModuleFailed(f"{shown}: Node.js ({node}) cannot be started: {error}") from error
+            raise
         try:
             await process._greeted(node, shown)
         except BaseException:
