@@ -189,11 +189,11 @@ DUR-8   the same answer on every store
 """
 
 COMPOSITES = """
-COMPOSITE-BUILD-1   ComposableToolBuilder(execute_tool, strict_mode=False); build gives a Tool; spec: mode compose, steps
+COMPOSITE-BUILD-1   ComposableToolBuilder(execute_tool, strict_mode=False); build gives a Tool; its spec: mode, steps
 COMPOSITE-BUILD-2   every call goes through execute_tool, with the outer context unchanged
 COMPOSITE-BUILD-3   a step whose result has success false ends the pipeline
-COMPOSITE-BUILD-4   the tool has id composable:<name>, name, display_name, description, input_schema, has_side_effects True
-COMPOSITE-REF-1     $input, $prev and $steps are the references; nested objects and lists are resolved, all else is literal
+COMPOSITE-BUILD-4   the tool: id composable:<name>, name, display_name, description, input_schema, has_side_effects True
+COMPOSITE-REF-1     the references are $input, $prev, $steps; nested objects and lists are resolved, all else literal
 COMPOSITE-REF-2     a missing path gives null; $prev is null in the first step
 COMPOSITE-REF-3     not strict: an unrecognised $ expression is the literal text and a warning on ropewalk.composite
 COMPOSITE-REF-4     strict: build raises UnresolvedReference with the documented message before any step runs
@@ -218,7 +218,35 @@ COMPOSITE-FLOW-3    a session sees no workflow of another
 COMPOSITE-DOC-1     a document of kind composite is run, validated, planned and drawn like any other
 """
 
-ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY, COMPOSITES)
+MODULES = """
+MODULE-1    the tool is run, main or the only public function of a Python file; file.py:function names one
+MODULE-2    async def runs in the loop, def in a thread
+MODULE-3    no callable, several, a result that is no object or has no state_delta: the error names file and node
+MODULE-4    edge_output is any JSON, metrics are numbers
+MODULE-5    args, _state, _edge_inputs, _item and _item_index arrive; changing them does nothing to anybody else
+MODULE-6    a large state costs nothing before it is reached, and is sent once to a Node.js process
+MODULE-7    .. and absolute paths, links that lead out, missing files and .ts are refused at check
+MODULE-8    paths are looked at again when a module runs
+MODULE-9    checking imports and runs nothing
+MODULE-10   modules find each other; directories with files of the same names do not meet; sys.path stays
+MODULE-11   a module that has changed is imported anew
+MODULE-12   JavaScript modules follow the source's contract: the default export of .mjs, .js and CommonJS
+MODULE-13   one warm process per run, which ends with the run however it ends
+MODULE-14   the process gets an allow-listed environment, what runtime.env names, and no open file
+MODULE-15   what is printed is kept as log lines and never taken for an answer
+MODULE-16   an endless loop is killed at its time; other calls are told; the next call has a new process
+MODULE-17   kill -9 in mid-call is told, the next call works, nothing is left over, also when we are killed
+MODULE-18   NaN, undefined, BigInt, functions and cycles are refused with file and place; 50 MB arrive
+MODULE-19   failures name file and place; things thrown that are no errors, rejections, process.exit are told
+MODULE-20   where Node.js is missing or too old, the error says what to install
+DATASET-1   CSV, JSON and JSON lines; CSV values stay strings; what is wrong is told with its line
+DATASET-2   SQLite files are read by one query that does nothing but read
+DATASET-3   http gives rows within the limits of the client
+DATASET-4   mcp-resource gives what the server's resource holds
+DATASET-5   only files inside the directory, within the limit of size
+"""
+
+ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY, COMPOSITES, MODULES)
 REQUIREMENTS: dict[str, str] = {
     (words := line.split(maxsplit=1))[0]: words[1] for part in ALL for line in part.split("\n") if line
 }

@@ -58,6 +58,7 @@ async def wrong(root: Path, source: Any, files: dict[str, str] | None = None, **
     ],
 )
 async def test_a_file_gives_its_rows(tmp_path: Path, name: str, text: str, given: Any) -> None:
+    """DATASET-1"""
     (tmp_path / name).write_bytes(text.encode())
     assert await rows(tmp_path, {"file": f"./{name}"}) == given
 
@@ -93,6 +94,7 @@ async def test_the_format_may_be_said(tmp_path: Path) -> None:
     ],
 )
 async def test_a_file_that_is_wrong_is_told_with_its_line(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    """DATASET-1"""
     (tmp_path / name).write_bytes(data)
     told = await wrong(tmp_path, {"file": name})
     assert told.startswith(said) or said in told
@@ -100,6 +102,7 @@ async def test_a_file_that_is_wrong_is_told_with_its_line(tmp_path: Path, name: 
 
 
 async def test_files_outside_are_not_read(tmp_path: Path) -> None:
+    """DATASET-5"""
     root = written(tmp_path, {"secret.csv": "a\n1\n", "home/x.csv": "a\n1\n"}) / "home"
     (root / "link.csv").symlink_to(tmp_path / "secret.csv")
     for path, said in {
@@ -150,6 +153,7 @@ async def test_a_source_that_is_none_is_told_so(tmp_path: Path, source: Any, sai
 async def test_ten_megabytes_are_read_and_what_is_over_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """DATASET-5"""
     line = "x" * 98
     (tmp_path / "x.csv").write_text("a\n" + f"{line}\n" * 100_000)
     found = await rows(tmp_path, {"file": "x.csv"})
@@ -198,6 +202,7 @@ async def test_a_query_gives_its_rows(base: Path) -> None:
 async def test_a_query_that_is_wrong_or_does_more_than_read_is_refused(
     base: Path, tmp_path_factory: pytest.TempPathFactory, sql: str, said: str
 ) -> None:
+    """DATASET-2"""
     outside = tmp_path_factory.mktemp("outside") / "other.db"
     with sqlite3.connect(outside) as made:
         made.execute("CREATE TABLE o (x)")
@@ -241,6 +246,7 @@ async def test_rows_past_the_limit_are_refused(base: Path, monkeypatch: pytest.M
 
 
 async def test_an_address_gives_its_rows(tmp_path: Path, lab: Lab) -> None:
+    """DATASET-3"""
     lab.on("/rows", [{"a": 1}])
     lab.on("/rows.csv", b"a\n1\n", kind="text/plain")
     lab.on("/typed", b"a\n2\n", kind="text/csv; charset=utf-8")
@@ -281,6 +287,7 @@ def box() -> Iterator[Toolbox]:
 
 
 async def test_a_resource_gives_its_rows_or_its_text(tmp_path: Path, box: Toolbox) -> None:
+    """DATASET-4"""
     tools = caller(tmp_path, base=Runner(box))
 
     async def read(uri: str, **more: str) -> Any:

@@ -29,6 +29,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("impl", ["./tools/greet.py", "tools/greet.py", "tools/greet.py:run", "./tools/sum.mjs",
                                   "./tools/old.js", "./tools/alias.py"])  # fmt: skip
 def test_modules_inside_are_found_and_not_run(root: Path, impl: str) -> None:
+    """MODULE-9"""
     assert impl_problem(root, impl) is None
 
 
@@ -73,6 +74,7 @@ def test_a_module_knows_its_file_its_language_and_its_function(root: Path) -> No
     ],
 )  # fmt: skip
 def test_what_may_not_be_named_is_refused_with_the_reason(root: Path, impl: object, said: str) -> None:
+    """MODULE-7"""
     assert said in (impl_problem(root, impl) or "")
 
 

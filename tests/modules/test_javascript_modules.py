@@ -49,6 +49,7 @@ PLAIN = "import { hello } from './lib.mjs'\nexport default (args) => ({ state_de
     ],
 )
 async def test_the_default_export_is_the_tool(tmp_path: Path, file: str, files: dict[str, str]) -> None:
+    """MODULE-12"""
     tools = caller(tmp_path, files)
     assert await call(tools, f"impl:./{file}", {"name": "World"}) == {"state_delta": {"greeting": "hello, World"}}
     await tools.close()
@@ -122,6 +123,7 @@ async def test_the_state_is_a_snapshot_however_it_is_read_or_changed(tmp_path: P
     ],
 )  # fmt: skip
 async def test_a_result_that_is_none_is_refused_with_the_file(tmp_path: Path, expression: str, said: str) -> None:
+    """MODULE-18"""
     with pytest.raises(ToolError) as caught:
         await result_of(tmp_path, giving(expression))
     assert said in caught.value.reason
@@ -188,6 +190,7 @@ async def test_a_js_file_with_exports_is_told_what_makes_it_a_module(tmp_path: P
     ],
 )
 async def test_a_failure_names_the_file_and_the_place(tmp_path: Path, statement: str, said: str) -> None:
+    """MODULE-19"""
     lib = {"tools/lib.mjs": "export const fails = () => { throw new RangeError('in the library') }"}
     source = f"import {{ fails }} from './lib.mjs'; export default function tool(args) {{\n{statement}\n}}"
     tools = caller(tmp_path, {"tools/x.mjs": source, **lib})
@@ -204,6 +207,7 @@ async def test_an_error_can_say_that_it_is_final(tmp_path: Path) -> None:
 
 
 async def test_what_modules_print_is_kept_as_log_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """MODULE-15"""
     source = """
     import { writeSync } from 'node:fs'
     export default (args) => {
@@ -264,6 +268,7 @@ async def test_calls_of_one_run_overlap_in_one_process(tmp_path: Path) -> None:
 
 
 async def test_results_of_fifty_megabytes_arrive_and_larger_ones_than_may_be_do_not(tmp_path: Path) -> None:
+    """MODULE-18"""
     source = giving("{ state_delta: { text: 'x'.repeat(args.n) } }")
     tools = caller(tmp_path, {"x.mjs": source})
     assert len((await call(tools, "impl:x.mjs", {"n": 50_000_000}))["state_delta"]["text"]) == 50_000_000

@@ -23,6 +23,7 @@ pytestmark = needs_node
 
 
 async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_path: Path) -> None:
+    """MODULE-17"""
     tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT}), tmp_path / "mark"
     waiting = asyncio.ensure_future(refused(tools, "impl:wait.mjs", {"file": str(mark)}))
     pid = await written_by(mark)
@@ -38,6 +39,7 @@ async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_
 
 
 async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(tmp_path: Path) -> None:
+    """MODULE-16"""
     tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT, "spin.mjs": SPIN}), tmp_path / "mark"
     tools_in_time = DirectoryCaller(tools.base, tmp_path, timeout=1.5)
     tools_in_time._node = tools._node  # the same processes, with less time
@@ -83,6 +85,7 @@ async def test_an_endless_loop_ends_with_the_run(tmp_path: Path) -> None:
 async def test_a_module_that_ends_the_process_is_told_and_the_next_call_works(
     tmp_path: Path, source: str, said: str
 ) -> None:
+    """MODULE-19"""
     tools = caller(tmp_path, {"x.mjs": source, "pid.mjs": PID}, timeout=10)
     told = await refused(tools, "impl:x.mjs")
     assert told.startswith("x.mjs: the Node.js process of this run ended: ")
@@ -138,6 +141,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("doing", ["idle", "spin"])
 async def test_nothing_is_left_when_we_are_killed(tmp_path: Path, doing: str) -> None:
+    """MODULE-17"""
     said = "import { writeSync } from 'node:fs'\nexport default () => { writeSync(1, 'x'); for (;;); }"
     written(tmp_path, {"pid.mjs": PID, "spin.mjs": said})
     tests = str(Path(__file__).parents[1])

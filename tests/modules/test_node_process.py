@@ -65,6 +65,7 @@ async def test_a_module_keeps_what_it_remembers_for_one_run(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("how", ["completed", "failed", "stopped", "cancelled"])
 async def test_nothing_is_left_of_it_however_a_run_ends(tmp_path: Path, how: str) -> None:
+    """MODULE-13"""
     files = {"pid.mjs": PID, "wait.mjs": WAIT, "bad.mjs": "export default () => { throw new Error('x') }"}
     tools, engine, mark = caller(tmp_path, files), Engine(MemoryStore(durable=True)), tmp_path / "mark"
     last = {"completed": "pid", "failed": "bad"}.get(how, "wait")
@@ -111,6 +112,7 @@ async def test_calls_under_way_fail_when_everything_is_closed(tmp_path: Path) ->
 async def test_it_gets_a_clean_environment_and_what_was_let_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """MODULE-14"""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "must-not-leak")
     monkeypatch.setenv("NODE_OPTIONS", "--no-such-option")
     delta = "{ names: Object.keys(process.env), token: process.env.TOKEN, env: args._env }"
@@ -124,6 +126,7 @@ async def test_it_gets_a_clean_environment_and_what_was_let_through(
 
 
 async def test_it_gets_no_open_file_of_ours(tmp_path: Path) -> None:
+    """MODULE-14"""
     source = """import { readdirSync, readlinkSync } from 'node:fs'
     const at = (fd) => { try { return readlinkSync(`/proc/self/fd/${fd}`) } catch { return '' } }
     export default () => ({ state_delta: { open: readdirSync('/proc/self/fd').map(at) } })"""
@@ -136,6 +139,7 @@ async def test_it_gets_no_open_file_of_ours(tmp_path: Path) -> None:
 
 
 async def test_without_node_it_is_said_what_to_install(tmp_path: Path) -> None:
+    """MODULE-20"""
     tools = caller(tmp_path, {"tools/x.mjs": PID}, env={"PATH": str(tmp_path)})
     with pytest.raises(ToolError) as caught:
         await call(tools, "impl:tools/x.mjs")
@@ -153,6 +157,7 @@ def fake(folder: Path, script: str) -> dict[str, str]:
 
 
 async def test_a_node_that_is_too_old_is_told_so(tmp_path: Path) -> None:
+    """MODULE-20"""
     path = os.environ["PATH"]
     written(tmp_path, {"old.cjs": "Object.defineProperty(process, 'versions', "
                                   "{ value: { ...process.versions, node: '16.20.0' } })"})  # fmt: skip
@@ -173,6 +178,7 @@ async def test_a_node_that_does_not_start_is_told_with_its_words(tmp_path: Path)
 
 
 async def test_a_link_put_there_later_is_not_followed(tmp_path: Path) -> None:
+    """MODULE-8"""
     outside = written(tmp_path, {"outside.mjs": PID}) / "outside.mjs"
     tools = caller(tmp_path / "home", {"pid.mjs": PID})
     bound = tools.bind("impl:pid.mjs")
@@ -205,6 +211,7 @@ LENGTH = "export default (args) => ({ state_delta: { n: args._state.rows.length 
 async def test_the_state_is_sent_once_and_again_only_where_it_has_changed(
     tmp_path: Path, sent: list[dict[str, Any]]
 ) -> None:
+    """MODULE-6"""
     tools = caller(tmp_path, {"x.mjs": LENGTH})
     rows, other = [1, 2], [3]
 

@@ -48,6 +48,7 @@ def tool(name: str, who: str = "it", kind: str = "def") -> str:
     ],
 )  # fmt: skip
 async def test_the_tool_is_run_or_main_or_the_only_public_function(tmp_path: Path, source: str, who: str) -> None:
+    """MODULE-1"""
     tools = caller(tmp_path, {"tools/x.py": source})
     assert await call(tools, "impl:./tools/x.py") == {"state_delta": {"who": who}}
 
@@ -109,11 +110,13 @@ async def test_a_module_that_is_no_tool_is_told_so_with_its_file(
     ],
 )
 async def test_a_result_that_is_none_is_refused_with_the_file(tmp_path: Path, gives: str, said: str) -> None:
+    """MODULE-3"""
     tools = caller(tmp_path, {"tools/x.py": f"def run(args):\n    return {gives}\n"})
     assert said in await refused(tools, "impl:./tools/x.py")
 
 
 async def test_edge_output_and_metrics_come_with_the_result(tmp_path: Path) -> None:
+    """MODULE-4"""
     source = "def run(args):\n    return {'state_delta': {}, 'edge_output': [1, None], 'metrics': {'cost_usd': 0.5}}\n"
     tools = caller(tmp_path, {"tools/x.py": source})
     assert await call(tools, "impl:./tools/x.py") == {
@@ -144,6 +147,7 @@ async def test_a_failure_that_says_it_is_final_is_not_tried_again(tmp_path: Path
 
 
 async def test_plain_functions_run_beside_the_loop_and_coroutines_in_it(tmp_path: Path) -> None:
+    """MODULE-2"""
     where = "import threading\n%s run(args):\n    return {'state_delta': {'t': threading.get_ident()}}\n"
     tools = caller(tmp_path, {"a.py": where % "async def", "b.py": where % "def"})
     here = threading.get_ident()
@@ -174,6 +178,7 @@ def run(args):
 
 
 async def test_changing_what_it_was_given_does_nothing_to_anybody_else(tmp_path: Path) -> None:
+    """MODULE-5"""
     tools = caller(tmp_path, {"ruin.py": RUIN, "show.py": "def run(args):\n    return {'state_delta': args}\n"})
     state = {"rows": [{"a": 1}]}
     args = {"x": [1, {"y": 2}], "_state": state, "_edge_inputs": {"n": state["rows"]}, "_item": state["rows"][0]}
@@ -206,6 +211,7 @@ async def test_the_environment_is_what_was_let_through(tmp_path: Path) -> None:
 
 
 async def test_modules_find_each_other_and_nobody_else_finds_them(tmp_path: Path) -> None:
+    """MODULE-10"""
     path, known = list(sys.path), set(sys.modules)
     files = {
         "tools/x.py": (
@@ -238,6 +244,7 @@ async def test_a_module_that_has_the_name_of_an_installed_one_can_import_that(tm
 
 
 async def test_two_directories_with_the_same_names_do_not_meet(tmp_path: Path) -> None:
+    """MODULE-10"""
     source = "import helper\ncount = 0\ndef run(args):\n    return {'state_delta': {'who': helper.WHO}}\n"
     one = caller(tmp_path / "one", {"tools/x.py": source, "tools/helper.py": "WHO = 1\n"})
     two = caller(tmp_path / "two", {"tools/x.py": source, "tools/helper.py": "WHO = 2\n"})
@@ -261,6 +268,7 @@ async def test_a_module_is_imported_once_for_all_calls_and_callers(tmp_path: Pat
 
 @pytest.mark.parametrize("changed", ["x.py", "helper.py"])
 async def test_a_module_that_changed_is_imported_anew_and_the_version_says_so(tmp_path: Path, changed: str) -> None:
+    """MODULE-11"""
     files = {"x.py": "import helper\nA = 1\ndef run(args):\n    return {'state_delta': {'n': A + helper.B}}\n",
              "helper.py": "B = 1\n"}  # fmt: skip
     tools = caller(tmp_path, files)
@@ -275,6 +283,7 @@ async def test_a_module_that_changed_is_imported_anew_and_the_version_says_so(tm
 
 
 async def test_a_link_put_there_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    """MODULE-8"""
     outside = written(tmp_path, {"outside.py": tool("run", "outside")}) / "outside.py"
     tools = caller(tmp_path / "home", {"x.py": "import helper\n" + tool("run"), "helper.py": ""})
     (tmp_path / "home" / "helper.py").unlink()
@@ -351,6 +360,7 @@ async def test_modules_run_in_every_kind_of_program(tmp_path: Path, way: Any, ki
 
 @every_way
 async def test_a_failure_in_a_run_names_node_and_file(tmp_path: Path, way: Any) -> None:
+    """MODULE-3"""
     tools = caller(
         tmp_path, {"x.py": "async def run(args):\n    raise ValueError('no')\n", "y.py": "def run(args): pass\n"}
     )

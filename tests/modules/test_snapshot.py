@@ -118,6 +118,7 @@ def test_what_is_reached_twice_is_the_same_object() -> None:
 
 
 def test_a_large_state_is_not_copied_before_it_is_reached() -> None:
+    """MODULE-6"""
     shared = {"rows": [{"a": i} for i in range(100)], "n": 1}
     mine = Snapshot(shared)
     assert mine["n"] == 1
