@@ -25,6 +25,15 @@ def refused(text: str | Path, **options: object) -> list[tuple[int, int, str]]:
     return found
 
 
+@pytest.mark.parametrize("text", ["a: {x: ${b}, y: 1}", "a: [${b}]", "a: {x: ${$output.fav}}"])
+def test_unquoted_interpolation_in_braces_is_told_to_need_quotes(text):
+    with pytest.raises(InvalidFlow) as caught:
+        load(text, name="c.yaml")
+    (problem,) = caught.value.problems
+    assert "needs quotes" in problem.message
+    assert (problem.place.line, problem.place.column) == (1, text.index("$") + 1)
+
+
 def test_yaml_is_read_by_the_core_schema_of_1_2():
     data = load(
         "on: yes\nver: 0.1.0\ngroup: 1_000\noctal: 0o17\nhex: 0x1F\nold: 017\nexp: 1e3\nnone: ~\nempty:\n"

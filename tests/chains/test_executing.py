@@ -224,6 +224,19 @@ def test_without_an_executor_the_toolbox_is_used(address: str) -> None:
     run(body())
 
 
+def test_interpolation_inside_an_expression_is_warned_of(address: str) -> None:
+    async def body() -> None:
+        async with App(address) as app:
+            nodes = [{"id": "a", "type": "delay", "delay": 0}, {"id": "b", "type": "delay", "delay": 0}]
+            for condition, told in (("'${$output.a}' == 'x'", 1), ("$output.a == 'x'", 0), ("'$' == '{'", 0)):
+                checked = await app.validate({"nodes": [nodes[0], {**nodes[1], "condition": condition}]})
+                assert checked.ok
+                said = [w for w in checked.warnings if w.path == "nodes[1].condition" and "${...}" in w.message]
+                assert len(said) == told
+
+    run(body())
+
+
 def test_arguments_that_do_not_fit_are_not_tried_again(address: str) -> None:
     """CHAIN-ERROR-3"""
     calls: list[int] = []

@@ -6,15 +6,19 @@ reference is in the graph. Every problem has the path of the text that it is in.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
 
 from ..errors import ExpressionError, Problem
 from ..expr import lift
-from ..expr.ast import NULL, Arr, Expr, Lit, Obj, Ref, rebind
+from ..expr.ast import NULL, Arr, Expr, Lit, Obj, Ref, children, rebind
 from ..ir import Channel
 from ..values import Json, closest
 from .fields import Report, say
+
+_UNKNOWN: Final = re.compile(r"unknown reference \$(\w+)")
 
 Within = TypeVar("Within")
 """What surrounds a node, as far as the meaning of references depends on it."""
@@ -23,17 +27,17 @@ Within = TypeVar("Within")
 class Binder(Generic[Within]):
     """Reads what documents say in references; `problems` and `warnings` grow as it goes.
 
-    `steps` are the ids that `$steps[0]` and on stand for.
+    `steps` are the ids that `$steps[0]` and on stand for, `variables` those that are declared.
     """
 
     roots: frozenset[str]
     kind: str
     """The notation, for messages: "chain"."""
 
-    def __init__(self, problems: Iterable[Problem], steps: Sequence[str]) -> None:
+    def __init__(self, problems: Iterable[Problem], steps: Sequence[str], variables: Collection[str] = ()) -> None:
         self.problems: Report = list(problems)
         self.warnings: Report = []
-        self.steps = steps
+        self.steps, self.variables = steps, variables
         self.names: dict[str, str] = {}  # variables that are read, and where first
 
     def bind(self, ref: Ref, path: str, within: Within) -> Expr:
@@ -42,7 +46,10 @@ class Binder(Generic[Within]):
 
     def value(self, value: Json, path: str, within: Within) -> Expr:
         """JSON with references in it."""
-        return self.bound(lift(value, self.roots, path=path, problems=self.problems), path, within)
+        begun = len(self.problems)
+        found = lift(value, self.roots, path=path, problems=self.problems)
+        self.problems[begun:] = map(self._meant, self.problems[begun:])
+        return self.bound(found, path, within)
 
     def expression(self, text: Json, path: str, within: Within) -> Expr:
         """An expression's text."""
@@ -53,10 +60,24 @@ class Binder(Generic[Within]):
         from ..expr import parse
 
         try:
-            return self.bound(parse(text), path, within)
+            found = parse(text)
         except ExpressionError as exc:
-            self.problems.append(Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion))
+            told = Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion)
+            self.problems.append(self._meant(told))
             return NULL
+        if "${" in text and any(isinstance(part, Lit) and "${" in str(part.value) for part in _parts(found)):
+            said = "text in an expression is itself: ${...} in it is not filled in; write the reference without quotes"
+            say(self.warnings, path, said)
+        return self.bound(found, path, within)
+
+    def _meant(self, problem: Problem) -> Problem:
+        """The same with the reference that was meant, where `$NAME` is the name of a node or a variable."""
+        unknown = _UNKNOWN.match(problem.message)
+        if unknown is None:
+            return problem
+        roots = (("output", self.steps), ("var", self.variables))
+        meant = [f"${root}.{unknown[1]}" for root, names in roots if root in self.roots and unknown[1] in names]
+        return replace(problem, suggestion=meant[0]) if meant else problem
 
     def bound(self, expr: Expr, path: str, within: Within) -> Expr:
         """The expression with its references bound."""
@@ -111,3 +132,12 @@ class Binder(Generic[Within]):
                 message = f"nothing here sets the variable {name!r}; it has to come with the execution"
                 say(self.warnings, path, message, hint)
         return channels
+
+
+def _parts(expr: Expr) -> Iterator[Expr]:
+    """An expression and everything in it."""
+    stack = [expr]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(children(part))

@@ -64,7 +64,7 @@ class ChainCompiler(Binder[Within]):
     roots, kind = ROOTS, "chain"
 
     def __init__(self, chain: ChainDocument) -> None:
-        super().__init__(chain.problems, [node.id for node in chain.nodes])
+        super().__init__(chain.problems, [node.id for node in chain.nodes], chain.fields["variables"])
         self.chain = chain
         self.fields = chain.fields
         self.written: set[str] = set()

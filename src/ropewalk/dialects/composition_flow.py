@@ -53,7 +53,7 @@ class CompositionCompiler(Binder[Within]):
     roots, kind = ROOTS, "composition"
 
     def __init__(self, document: CompositionDocument) -> None:
-        super().__init__(document.problems, [node.id for node in document.nodes])
+        super().__init__(document.problems, [node.id for node in document.nodes], document.fields["variables"])
         self.document, self.fields = document, document.fields
         self.ids = set(document.ids())
 

@@ -54,6 +54,15 @@ def parse(text: str) -> Expr:
 def _left_over(text: str, token: Token) -> ExpressionError:
     if token.text in (")", "]", "}"):
         return fault(text, token.at, f"{token.text!r} closes nothing")
+    if token.text == "{" and text[token.at - 1] == "$":
+        whole = text.strip()
+        alone = whole.startswith("${") and whole.endswith("}") and whole.count("${") == 1
+        return fault(
+            text,
+            token.at - 1,
+            "this text is an expression already: write what is in ${...} without it",
+            whole[2:-1].strip() if alone else None,
+        )
     return fault(text, token.at, f"unexpected {token.text!r} after the end of the expression")
 
 

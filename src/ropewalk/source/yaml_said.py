@@ -43,6 +43,8 @@ def said(error: yaml.YAMLError, text: str) -> Fault:
         )
     if "block collection" in context:
         return Fault(at, f"this does not continue the list {opened}; check the indentation and the '-'")
+    if "flow " in context and char == "{" and text[at - 1 : at] == "$":
+        return Fault(at - 1, "text with ${...} inside { } or [ ] needs quotes around it: there braces mean objects")
     if "flow mapping" in context:
         return Fault(at, f"expected ',' or '}}' to go on with the object {opened}")
     if "flow sequence" in context:
