@@ -1,5 +1,5 @@
 """The stores that compositions are tested on."""
 
-from chains.conftest import address
+from chains.conftest import address, file
 
-__all__ = ["address"]
+__all__ = ["address", "file"]

@@ -16,7 +16,7 @@ from ..errors import Problem
 from ..frozen import dataclass
 from ..values import Json
 from . import fields as f
-from .fields import Checker, Report, join, known_keys, say
+from .fields import Checker, Report, camel, join, known_keys, say
 from .nodes import check_type, is_schema, read_document, read_fields, read_nodes
 
 
@@ -115,8 +115,16 @@ NEEDED: Final[dict[str, str]] = {
     "merge": "sources",
     "conditional": "condition",
 }
-OF_COMPOSITIONS: Final = frozenset(ComposerNodeType) - {"tool", "transform"}
-"""Node types that no other notation has."""
+_OF_CHAINS: Final = frozenset(("mode", "errorStrategy", "maxRetries", "retryDelay"))
+_IN_CHAINS: Final = frozenset(
+    ("type condition", "type loop", "type parallel", "type delay", "type wait", "params", "dependsOn", "outputVar")
+)
+_IN_COMPOSITIONS: Final = frozenset(
+    (
+        *("outputSchema", "inputMapping", "outputMapping", "transformType"),
+        *(f"type {one}" for one in ComposerNodeType if one not in ("tool", "transform")),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,20 +191,21 @@ class CompositionDocument:
 
 
 def is_composition(document: Mapping[str, Json]) -> bool:
-    """Whether a document without `kind` has the shape of a composition: nodes of types, or with fields,
-    that only compositions have, and nothing that only chains have."""
+    """Whether a document without `kind` has the shape of a composition: an output schema, or nodes of types
+    or with fields that only compositions have, and nothing that only chains have."""
     nodes = document.get("nodes")
-    if not isinstance(nodes, list) or {"mode", "errorStrategy", "error_strategy"} & set(document):
+    if not isinstance(nodes, list) or not _OF_CHAINS.isdisjoint(map(camel, filter(_is_text, document))):
         return False
-    if "outputSchema" in document or "output_schema" in document:
-        return True
-    return any(isinstance(node, Mapping) and _is_composers(node) for node in nodes)
+    found = {"outputSchema"} & set(map(camel, filter(_is_text, document)))
+    for node in nodes:
+        if isinstance(node, Mapping):
+            found.update(map(camel, filter(_is_text, node)))
+            found.add(f"type {str(node.get('type')).strip().lower()}")
+    return found.isdisjoint(_IN_CHAINS) and not found.isdisjoint(_IN_COMPOSITIONS)
 
 
-def _is_composers(node: Mapping[str, Json]) -> bool:
-    marks = ("inputMapping", "input_mapping", "outputMapping", "output_mapping", "transformType", "transform_type")
-    kind = node.get("type")
-    return (isinstance(kind, str) and kind.strip().lower() in OF_COMPOSITIONS) or any(mark in node for mark in marks)
+def _is_text(key: Any) -> bool:
+    return isinstance(key, str)
 
 
 def read(config: Mapping[str, Json]) -> CompositionDocument:
