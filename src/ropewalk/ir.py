@@ -177,6 +177,8 @@ _PLAIN = frozenset(
     f"{kind}{none}" for kind in ("str", "int", "float", "bool", "frozenset[str]", "Json") for none in ("", " | None")
 )
 _part_fields: dict[type[Any], tuple[str, ...]] = {}
+_enters: dict[type[Any], bool] = {}
+_OUTPUTS = frozenset(("out", "status"))
 
 
 def part_fields(kind: type[Any]) -> tuple[str, ...]:
@@ -223,22 +225,32 @@ def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
         yield "policy.on_error.value", node.policy.on_error.value
 
 
-def has_body(node: Node) -> bool:
-    """Whether the node enters regions of its own."""
-    return any(isinstance(part, Graph) for _, part in node_parts(node))
+def bodies(node: Node) -> tuple[Graph, ...]:
+    """The regions that the node itself enters."""
+    kind = type(node.op)
+    enters = _enters.get(kind)
+    if enters is None:  # read once per type, as above
+        enters = _enters[kind] = dataclasses.is_dataclass(kind) and any(
+            "Graph" in str(field.type) or field.type == "Any" for field in dataclasses.fields(kind)
+        )
+    return tuple(part for _, part in parts(node.op) if isinstance(part, Graph)) if enters else ()
 
 
 def siblings_read(node: Node) -> frozenset[str]:
     """Ids read through `out` and `status` by this node or anything inside it."""
-    found: set[str] = set()
+    return frozenset(str(ref.path[0]) for ref in refs_inside(node) if ref.path and ref.root in _OUTPUTS)
+
+
+def refs_inside(what: Node | Graph) -> list[Ref]:
+    """Every reference of a node or region, those of the regions inside included."""
+    found: list[Ref] = []
     # One explicit stack over expressions, regions, nodes, ops and tuples alike: no generators, no recursion.
-    stack: list[Any] = [node]
+    stack: list[Any] = [what]
     while stack:
         value = stack.pop()
         kind = type(value)
         if kind is Ref:
-            if value.path and (value.root == "out" or value.root == "status"):
-                found.add(str(value.path[0]))
+            found.append(value)
         elif kind is Obj:
             stack.extend(inner for _, inner in value.fields)
         elif kind is Lit or kind is Var or value is None:
@@ -263,7 +275,7 @@ def siblings_read(node: Node) -> frozenset[str]:
             stack.extend(value)
         else:
             stack.extend(getattr(value, name) for name in part_fields(kind))
-    return frozenset(found)
+    return found
 
 
 # --- what an op sees when it is compiled ---------------------------------------------------

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from ..expr.ast import Obj
-from ..ir import Graph, Node, node_parts
+from ..ir import Node, bodies
 
 ANY = "*"  # a set of names with this member may hold any name
 
@@ -23,18 +23,19 @@ Needs = list[list[int]]
 
 def writes_of(node: Node) -> Written:
     """The channels a node may write, its regions included; None when none, `{"*"}` when unknown."""
+    if node.writes is None:
+        return writes_inside(node)
     found = set(writes_inside(node) or ())
     if isinstance(node.writes, Obj):
         found.update(key for key, _ in node.writes.fields)
-    elif node.writes is not None:
+    else:
         found.add(ANY)
     return frozenset(found) or None
 
 
 def writes_inside(node: Node) -> Written:
     """The channels that the regions of a node may write."""
-    bodies = (part for _, part in node_parts(node) if isinstance(part, Graph))
-    return frozenset(name for body in bodies for inner in body.nodes for name in writes_of(inner) or ()) or None
+    return frozenset(name for body in bodies(node) for inner in body.nodes for name in writes_of(inner) or ()) or None
 
 
 class Ranks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from ..ir import Graph, Node, has_body
+from ..ir import Graph, Node, bodies
 from ..values import Json
 
 Frame: TypeAlias = list[Any]
@@ -109,7 +109,7 @@ class Region:
             slot += 1
         self.size = slot
         self.writes = False
-        self.flat = graph.ordered and not any(has_body(node) for node in graph.nodes)  # its rounds share a frame
+        self.flat = graph.ordered and not any(bodies(node) for node in graph.nodes)  # its rounds share a frame
         self.searched = True  # whether something in it may look for the lane of its task
 
     def slot(self) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..expr.ast import Obj, Ref, refs
+from ..expr.ast import Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
-from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, has_body, node_parts
+from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
 from . import policy
 from .caller import Caller
 from .foldorder import writes_of
@@ -86,8 +86,8 @@ class Builder:
         self.plans: dict[Region, FoldPlan] = {}
         self.main: Region | None = None
         self._bound: dict[str, Any] = {}
-        used = _Uses(flow.body)
-        self.secrets, self.prev = used.secrets, used.prev
+        roots = {ref.root for ref in refs_inside(flow.body)}
+        self.secrets, self.prev = "secret" in roots, "prev" in roots
 
     def bind(self, tool: str) -> Any:
         """The tool, resolved once per program."""
@@ -152,7 +152,7 @@ class Builder:
         view = plan.view(spot) if plan is not None else None
         kept = self.durable and (spot.tool is None or spot.soft)
         shown = not node.meta.hidden and (self.watched or kept)
-        simple = _is_bare(node) and view is None and not shown and not has_body(node)
+        simple = _is_bare(node) and view is None and not shown and not bodies(node)
         if simple and node.writes is None:
             return _cell(step, spot, None)
         write = (
@@ -173,7 +173,7 @@ class Builder:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
-        tried = self.exact(spot) and not has_body(node)
+        tried = self.exact(spot) and not bodies(node)
         if own is not None and tried:
             run = policy.writing(run, own, spot)
         run = self._policies(node, spot, scope, run, own if tried else None)
@@ -213,28 +213,6 @@ class Builder:
             return Yield(result(frame), frame[LOG])
 
         return ordered if plan is None else folded
-
-
-class _Uses:
-    """Which of the costly roots a flow reads anywhere."""
-
-    def __init__(self, body: Graph) -> None:
-        self.prev = self.secrets = False
-        self._look(body)
-
-    def _look(self, body: Graph) -> None:
-        for node in body.nodes:
-            for _, part in node_parts(node):
-                if isinstance(part, Graph):
-                    self._look(part)
-                else:
-                    for ref in refs(part):
-                        if ref.root == "prev":
-                            self.prev = True
-                        elif ref.root == "secret":
-                            self.secrets = True
-        for ref in refs(body.result):
-            self.prev = self.prev or ref.root == "prev"
 
 
 def _cell(step: Step, spot: Spot, hook: Hook | None) -> Cell:

@@ -166,7 +166,7 @@ class CompileSite:
             return Step(whole, self._start(bound.direct, args))
         get = self._object_of(args)
         more = self._object_of(also) if also is not None else None
-        secret = any(ref.root == "secret" for ref in refs(args))
+        secret = self.builder.secrets and any(ref.root == "secret" for ref in refs(args))
         if self.builder.durable:
             shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
             send = self._sender(bound)

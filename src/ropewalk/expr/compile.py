@@ -40,6 +40,8 @@ def compile_condition(expr: Expr, resolve: Resolve) -> Test:
 
 def _needs_activation(expr: Expr) -> bool:
     """Whether one evaluation needs a common budget: macros, or several growing values."""
+    if type(expr) is Ref or type(expr) is Lit:
+        return False
     growing = 0
     stack = [expr]
     while stack:
