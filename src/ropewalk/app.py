@@ -13,13 +13,12 @@ from .dialects.records import Record
 from .engine.engine import Engine, Job, new_run_id
 from .errors import InvalidFlow, NoExecutor, NotFound, PartOfRun
 from .events import Event
-from .fitting import Cards, check_input, check_variables, output_of, tools_of
+from .fitting import Cards, check_input, check_variables, is_local, tools_of
 from .ir import Flow
 from .journal import Store, open_store
 from .journal.journal import NewRun
 from .tools.executor import ExecutorCaller
 from .tools.runner import Runner
-from .tools.tool import Tool
 from .tools.toolbox import Toolbox
 from .values import Json, check_json
 
@@ -29,8 +28,10 @@ if TYPE_CHECKING:
     from .chains import Chains
     from .compositions import Compositions
     from .definitions import Source
+    from .experiences import Directories
     from .plan import Plan
     from .runs import Runs
+    from .tools.tool import Tool
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 KEPT = 256  # executors, and definitions known to be sound, kept per app
@@ -76,7 +77,7 @@ class App:
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
-        self._sound: set[tuple[str, int]] = set()
+        self._sound: set[tuple[str, int, str | None]] = set()
         self.definitions = Definitions(Cards(self.toolbox), limits)
 
     @classmethod
@@ -107,6 +108,13 @@ class App:
         return self._engine
 
     @cached_property
+    def directories(self) -> Directories:
+        """Who calls the tools of experiences, which are files beside them."""
+        from .experiences import Directories
+
+        return Directories(self.runner, self.load, self._ready, lambda: self.engine)
+
+    @cached_property
     def chains(self) -> Chains:
         """The stored chains: create, execute, look at, stop."""
         from .chains import Chains, ChainService  # an app that only runs documents does without
@@ -134,6 +142,8 @@ class App:
 
     async def close(self) -> None:
         """Leave no process and no open file behind. Idempotent."""
+        if "directories" in self.__dict__:
+            await self.directories.close()
         await self.toolbox.close()
         if self._store is not None:
             self._store.close()
@@ -172,7 +182,7 @@ class App:
         found = self.check(loaded)
         if found.problems:
             raise InvalidFlow(found.problems)
-        return plan(loaded.flow, self.definitions.cards, found.warnings, kind=loaded.kind)
+        return plan(loaded.flow, self.definitions.cards_for(loaded), found.warnings, kind=loaded.kind)
 
     def draw(self, source: Source, format: str = "mermaid") -> str:
         """The graph as `mermaid`, `svg` or `text`."""
@@ -196,7 +206,7 @@ class App:
 
     async def connect_for(self, flow: Flow) -> None:
         """Connect the servers whose tools the flow names and that are not known yet."""
-        missing = [tool for tool in tools_of(flow.body) if self.toolbox.get(tool) is None]
+        missing = [tool for tool in tools_of(flow.body) if not is_local(tool) and self.toolbox.get(tool) is None]
         if missing:
             await self.toolbox.connect_for(missing)
 
@@ -212,30 +222,11 @@ class App:
     ) -> Tool:
         """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
         result the tool's value. Name and description are the definition's own unless given."""
-        from .engine.flowtool import FlowTool, input_schema_of, tool_name
+        from .fitting import flow_tool
 
         loaded = self.load(source)
-        flow, compiled = loaded.flow, loaded.compiled
-        own = tool_name(loaded.name) if name is None else name
-        handler = FlowTool(
-            id=f"{compiled.namespace}:{own}" if compiled.namespace else own,
-            kind=loaded.kind,
-            flow=flow,
-            fingerprint=loaded.fingerprint,
-            document=loaded.document,
-            render=compiled.render,
-            caller=self.runner,
-            ready=lambda: self._ready(loaded),
-            engine=lambda: self.engine,
-        )
-        return Tool(
-            own,
-            str(loaded.document.get("description") or "") if description is None else description,
-            input_schema_of(flow),
-            output_of(flow, self.definitions.cards),
-            namespace=compiled.namespace,
-            handler=handler,
-        )
+        handler = {"caller": self._caller(None, loaded), "ready": lambda: self._ready(loaded)}
+        return flow_tool(loaded, handler, lambda: self.engine, self.definitions.cards, name, description)
 
     # --- runs ---------------------------------------------------------------------------------
 
@@ -249,14 +240,27 @@ class App:
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
         concurrency: int | None = None,
+        state: Mapping[str, Json] | None = None,
+        keep_state: bool = False,
     ) -> Outcome:
-        """Load, check and run a definition. What fails in a tool is in the outcome, not raised."""
+        """Load, check and run a definition. What fails in a tool is in the outcome, not raised. An experience
+        begins with `state` over its defaults; with `keep_state` also with the final state of its last run."""
         loaded = self.load(source)
         if concurrency is not None:
-            loaded = self.loaded({**loaded.document, "kind": loaded.kind, "concurrency": concurrency}, loaded.file)
+            loaded = self.definitions.limited(loaded, concurrency)
+        if loaded.compiled.local:
+            from .experiences import seeded
+
+            variables = seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state)
         check_variables(loaded.flow, variables or {})
         result = await self.execute(
-            loaded, run_id=run_id, input=input, variables=variables, executor=executor, on_event=on_event
+            loaded,
+            definition_id=loaded.root,
+            run_id=run_id,
+            input=input,
+            variables=variables,
+            executor=executor,
+            on_event=on_event,
         )
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
             row = self.store.get_run(run_id)
@@ -290,8 +294,8 @@ class App:
         on_event: Callable[[Event], None] | None = None,
     ) -> Job:
         """What `engine.run` takes, with everything checked: one coroutine less around a run."""
-        caller = self.runner if executor is None else self._caller(executor)
-        if executor is None and (loaded.fingerprint, self.toolbox.version) not in self._sound:
+        caller = self._caller(executor, loaded)
+        if executor is None and (loaded.fingerprint, self.toolbox.version, loaded.root) not in self._sound:
             await self._ready(loaded)
         if run_id is not None:
             check_json(run_id, "run id")
@@ -317,23 +321,23 @@ class App:
         context = row.context or {}
         if context.get("executor") and executor is None:
             raise NoExecutor(run_id)
-        loaded = self.loaded({**row.document, "kind": row.kind})
+        loaded = self.definitions.loaded({**row.document, "kind": row.kind}, root=context.get("root"))
         if executor is None:
             await self._ready(loaded)
         state = context.get("variables")
-        job = self._job(loaded, run_id, self._caller(executor), row.input, state, row.definition_id, on_event)
+        job = self._job(loaded, run_id, self._caller(executor, loaded), row.input, state, row.definition_id, on_event)
         return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))
 
     async def _ready(self, loaded: Loaded) -> None:
         """Tools connected, and every tool the flow names known with arguments that fit."""
-        key = (loaded.fingerprint, self.toolbox.version)
+        key = (loaded.fingerprint, self.toolbox.version, loaded.root)
         if key in self._sound:
             return
         await self.connect_for(loaded.flow)
         self.ensure(loaded, unknown_tools="problem")
         if len(self._sound) >= KEPT:
             self._sound.clear()
-        self._sound.add((loaded.fingerprint, self.toolbox.version))
+        self._sound.add((loaded.fingerprint, self.toolbox.version, loaded.root))
 
     def _job(
         self,
@@ -351,7 +355,12 @@ class App:
             name=loaded.name,
             definition_id=definition_id,
             input=input,
-            context={"variables": state, "executor": caller is not self.runner, "project": self.project},
+            context={
+                "variables": state,
+                "executor": isinstance(caller, ExecutorCaller),
+                "project": self.project,
+                "root": loaded.root,
+            },
             document=loaded.document,
             fingerprint=loaded.fingerprint,
         )
@@ -365,9 +374,9 @@ class App:
             watcher=on_event,
         )
 
-    def _caller(self, executor: Executor | None) -> Any:
+    def _caller(self, executor: Executor | None, loaded: Loaded) -> Any:
         if executor is None:
-            return self.runner
+            return self.directories.caller(loaded) if loaded.root is not None else self.runner
         known = self._executors.get(id(executor))
         if known is None:
             if len(self._executors) >= KEPT:
@@ -379,9 +388,10 @@ class App:
 
 def outcome(result: dict[str, Json]) -> Outcome:
     """A notation's result with the names that every outcome has."""
-    run_id = result.get("executionId")
-    value = result["data"] if "data" in result else result.get("results")
-    return Outcome({"runId": run_id, "result": value, **result})
+    named = {"runId": result.get("executionId")}
+    if "finalState" not in result:
+        named["result"] = result["data"] if "data" in result else result.get("results")
+    return Outcome({**named, **result})
 
 
 __all__ = ["App", "Loaded", "Outcome", "new_run_id"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .check import Checked, check
 from .config.limits import Limits
 from .dialects import Compiled, notation_of
-from .errors import InvalidFlow, Problem
-from .fitting import Cards, check_cycles
+from .errors import InvalidFlow, NotFound, Problem
+from .fitting import Cards, LocalCards, calls_of, check_cycles
 from .frozen import dataclass
 from .ir import Flow
 from .journal import Definition
@@ -38,6 +38,8 @@ class Loaded:
     warnings: tuple[Problem, ...]
     compiled: Compiled
     file: Any = None
+    root: str | None = None
+    """The directory whose files its tools may be."""
 
 
 class Definitions:
@@ -66,18 +68,38 @@ class Definitions:
         try:
             return self.loaded(document.data, document)
         except InvalidFlow as exc:
-            raise InvalidFlow(attach(exc.problems, document)) from None
+            root = _directory_of(document) if exc.flow is not None else None
+            files: Iterable[Problem] = ()
+            if root is not None:
+                from .tools.beside import check_files
 
-    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
-        """Compile a document, from the cache when it is one of before."""
+                files = check_files(calls_of(exc.flow.body), root)
+            told = {problem.path for problem in exc.problems}
+            more = [problem for problem in files if problem.path not in told]
+            raise InvalidFlow(attach([*exc.problems, *more], document)) from None
+
+    def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
+        """Compile a document, from the cache when it is one of before. `root` is the directory it came from,
+        which the `file` says too."""
         compiled = notation_of(document).compile(document)
         # Not of the id: a file without one gets another each time, and is the same definition.
         fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
         known = self._loaded.get((fingerprint, compiled.id))
-        if known is not None and file is None:
+        if compiled.local and file is not None and root is None:
+            root = _directory_of(file)
+        if known is not None and file is None and known.root == root:
             return known
-        loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file)
+        loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file, root)
         return self._keep(loaded)
+
+    def limited(self, loaded: Loaded, concurrency: int) -> Loaded:
+        """The same definition with at most so many nodes at once."""
+        document: dict[str, Any] = {**loaded.document, "kind": loaded.kind}
+        inside, *way = document, *loaded.compiled.at_once
+        for key in way[:-1]:
+            inside[key] = inside = dict(inside.get(key) or {})
+        inside[way[-1]] = concurrency
+        return self.loaded(document, loaded.file, loaded.root)
 
     def built(self, source: Built | FlowBuilder) -> Loaded:
         """A flow written in Python. Tools of its own that the toolbox does not know are registered."""
@@ -93,7 +115,14 @@ class Definitions:
         known = self._loaded.get((flow.fingerprint, compiled.id))
         return known if known is not None else self._keep(self._compiled(compiled, flow.fingerprint))
 
-    def _compiled(self, compiled: Compiled, fingerprint: str, flow: Flow | None = None, file: Any = None) -> Loaded:
+    def _compiled(
+        self,
+        compiled: Compiled,
+        fingerprint: str,
+        flow: Flow | None = None,
+        file: Any = None,
+        root: str | None = None,
+    ) -> Loaded:
         return Loaded(
             kind=compiled.kind,
             name=compiled.name or compiled.id,
@@ -103,6 +132,7 @@ class Definitions:
             warnings=compiled.warnings,
             compiled=compiled,
             file=file,
+            root=root,
         )
 
     def _keep(self, loaded: Loaded) -> Loaded:
@@ -116,22 +146,60 @@ class Definitions:
         known = self._loaded.get((definition.fingerprint, definition.id))
         return known if known is not None else self.loaded({**definition.document, "kind": definition.kind})
 
+    def cards_for(self, loaded: Loaded) -> Cards | LocalCards:
+        """What is known of the tools that a definition may name."""
+        return LocalCards(self.cards) if loaded.compiled.local else self.cards
+
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
-        most = self.limits
-        found = check(
-            loaded.flow, self.cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting
-        )
+        most, local = self.limits, loaded.compiled.local
+        cards = self.cards_for(loaded)
+        found = check(loaded.flow, cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting)
         warnings = (*loaded.warnings, *found.warnings)
         problems = (*found.problems, *check_cycles(loaded.flow, self.cards.toolbox))
+        if local and loaded.root is not None:
+            from .tools.beside import check_files
+
+            problems += (*check_files(calls_of(loaded.flow.body), loaded.root), *self._inside(loaded, loaded.root))
+        elif local and unknown_tools == "problem":
+            from .tools.beside import homeless
+
+            problems += tuple(homeless(calls_of(loaded.flow.body)))
         if loaded.file is None:
             return Checked(problems=problems, warnings=warnings)
         from .source import attach
 
         return Checked(problems=tuple(attach(problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file)))
 
+    def _inside(self, loaded: Loaded, root: str) -> Iterator[Problem]:
+        """What is wrong with the experiences in directories that this one runs."""
+        from .tools.beside import directories_of
+
+        for node, directory in directories_of(calls_of(loaded.flow.body), root):
+            path = f"{node.meta.source}.impl"
+            try:
+                for problem in self.check(self.load(directory)).problems:
+                    yield Problem(path=path, message=f"what it names is wrong: {_placed(problem)}")
+            except InvalidFlow as exc:
+                for problem in exc.problems:
+                    yield Problem(path=path, message=f"what it names is wrong: {_placed(problem)}")
+            except NotFound as exc:
+                yield Problem(path=path, message=str(exc))
+
     def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
         """Raise InvalidFlow when the definition is wrong."""
         found = self.check(loaded, unknown_tools=unknown_tools)
         if found.problems:
             raise InvalidFlow(found.problems)
+
+
+def _directory_of(file: Any) -> str | None:
+    """Where a document stands; None for one that was given as text."""
+    from os import path
+
+    return path.dirname(path.realpath(file.file)) if path.isfile(file.file) else None
+
+
+def _placed(problem: Problem) -> str:
+    at = problem.place
+    return f"{at.file}:{at.line}:{at.column}: {problem}" if at is not None else str(problem)

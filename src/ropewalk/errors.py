@@ -75,12 +75,14 @@ class RopewalkError(Exception):
 
 
 class InvalidFlow(RopewalkError):
-    """The definition is wrong. Nothing of it has run."""
+    """The definition is wrong. Nothing of it has run. `flow` is what could be made of it all the same, for
+    those who have more to say about it."""
 
     retryable = False
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], flow: Any = None) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
+        self.flow = flow
         super().__init__("\n".join(map(str, self.problems)))
 
 

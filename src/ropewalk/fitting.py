@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from .check import ToolCard
-from .engine.flowtool import cycle, flow_of
+from .engine.flowtool import FlowTool, cycle, flow_of, input_schema_of, tool_name
 from .errors import InvalidInput, InvalidValue, Problem, ToolError
 from .expr.ast import Ref
 from .ir import Flow, Graph, node_parts
@@ -46,6 +46,24 @@ class Cards:
         return [tool.id for tool in self.toolbox.list()]
 
 
+class LocalCards:
+    """The same where tools may be files beside the definition, whose schemas nobody knows."""
+
+    def __init__(self, cards: Cards) -> None:
+        self.cards, self.why, self.names = cards, cards.why, cards.names
+
+    def __call__(self, tool_id: str) -> ToolCard | None:
+        return _FILE if is_local(tool_id) else self.cards(tool_id)
+
+
+_FILE: Final = ToolCard()
+
+
+def is_local(tool_id: str) -> bool:
+    """Whether a tool is found in the directory of the definition, not in the toolbox."""
+    return tool_id.startswith(("impl:", "dataset:", "experience:"))
+
+
 def tools_of(body: Graph) -> set[str]:
     """The ids of all tools that a region calls."""
     return {node.op.tool for node in calls_of(body)}
@@ -60,6 +78,27 @@ def calls_of(body: Graph) -> Iterator[Any]:
         for _, part in node_parts(node):
             if isinstance(part, Graph):
                 yield from calls_of(part)
+
+
+def flow_tool(
+    loaded: Any, handler: dict[str, Any], engine: Any, cards: Cards, name: str | None, description: str | None
+) -> Tool:
+    """A compiled definition as a tool; `handler` says who calls its own tools and what is to be done before a run."""
+    flow, compiled = loaded.flow, loaded.compiled
+    own = tool_name(loaded.name) if name is None else name
+    runs = FlowTool(
+        id=f"{compiled.namespace}:{own}" if compiled.namespace else own,
+        kind=loaded.kind,
+        flow=flow,
+        fingerprint=loaded.fingerprint,
+        document=loaded.document,
+        render=compiled.render,
+        engine=engine,
+        **handler,
+    )
+    said = str(loaded.document.get("description") or "") if description is None else description
+    gives = output_of(flow, cards)
+    return Tool(own, said, input_schema_of(flow), gives, namespace=compiled.namespace, handler=runs)
 
 
 def output_of(flow: Flow, known: Callable[[str], ToolCard | Tool | None]) -> dict[str, Json] | None:

@@ -42,6 +42,8 @@ class Plan:
             if tool and tool not in seen:
                 seen.add(tool)
                 called = f"({', '.join(node['takes'])}) -> {node['gives']}" if node["known"] else ": not known"
+                if node["gives"] is None:
+                    called = ""
                 lines.append(f"  {tool}{called}")
         if len(lines) == 3:
             lines.append("  none")
@@ -79,6 +81,8 @@ def _row(node: Node, prefix: str, body: Graph, tools: Callable[[str], ToolCard |
         row |= {"tool": node.op.tool, "known": card is not None, "args": show(node.op.args)}
         row["takes"] = [] if card is None else _takes(card.input_schema)
         row["gives"] = _type(card.output_schema) if card is not None else "anything"
+        if card is not None and card.input_schema is None and card.output_schema is None:
+            row["gives"] = None  # it says nothing about itself, as a file beside a definition does not
     return row
 
 

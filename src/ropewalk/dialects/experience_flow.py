@@ -55,10 +55,9 @@ class ExperienceCompiler:
         top = [id for id, home in self.homes.items() if home is None]
         made = {**loops, **pipelines}
         nodes = self._region(top, edges.get("", []), made)
-        result = Obj(tuple((id, self.edge_output(id)) for id in top))
         return Flow(
             name=document.name,
-            body=Graph(nodes=nodes, result=result, limit=document.concurrency),
+            body=Graph(nodes=nodes, limit=document.concurrency),
             state={name: _channel(declared) for name, declared in document.schema.items()},
         )
 

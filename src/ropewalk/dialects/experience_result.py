@@ -26,7 +26,7 @@ def compile_experience(config: Mapping[str, Json]) -> Compiled:
     document = read(config)
     flow = ExperienceCompiler(document).flow() if document.nodes else None
     if document.problems or flow is None:
-        raise InvalidFlow(told_together(document.problems, flow))
+        raise InvalidFlow(told_together(document.problems, flow), flow)
     return Compiled(
         kind="experience",
         id=document.name,
@@ -35,7 +35,9 @@ def compile_experience(config: Mapping[str, Json]) -> Compiled:
         flow=flow,
         warnings=tuple(document.warnings),
         render=Rendering(document),
+        local=True,
         env=document.env,
+        at_once=("runtime", "concurrency"),
     )
 
 

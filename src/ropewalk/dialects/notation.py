@@ -22,7 +22,8 @@ from ..values import Json, closest
 class Compiled:
     """A document compiled: its normalised form, its graph, what is doubtful in it, and how an
     ending of the engine (`engine.run.Ending`) is written in the words of the notation. `namespace` is
-    that of its id as a tool, `env` names the environment variables that its tools are given."""
+    that of its id as a tool. With `local` its tools may be files beside the document, which are given the
+    environment variables named in `env`. `at_once` is where the document says how many nodes run at once."""
 
     kind: str
     id: str
@@ -32,7 +33,9 @@ class Compiled:
     warnings: tuple[Problem, ...]
     render: Callable[[Any], dict[str, Json]]
     namespace: str | None = None
+    local: bool = False
     env: tuple[str, ...] = ()
+    at_once: tuple[str, ...] = ("concurrency",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def facts_of(node: Node) -> Facts:
     if node.result is not None:
         details.append(f"result: {said(node.result)}")
     if node.writes is not None:
-        details.append(f"writes: {said(node.writes)}")
+        details.append(f"writes: {', '.join(node.meta.writes) or said(node.writes)}")
     return Facts(node.id, type(op).__name__, " ".join(names), tuple(conditions), tuple(details), tuple(bodies))
 
 

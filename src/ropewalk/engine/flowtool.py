@@ -108,7 +108,7 @@ def value_of(result: dict[str, Json]) -> Json:
     when it did not reach its end."""
     status = str(result.get("status", "stopped"))
     if status in ("completed", "partial"):
-        return result.get("result", result.get("results"))
+        return result.get("result", result.get("results", result.get("finalState")))
     run_id = str(result.get("executionId", ""))
     raise FlowFailed(_why(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)
 

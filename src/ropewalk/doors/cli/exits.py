@@ -108,7 +108,9 @@ def explain(error: BaseException) -> str:
         return f"error: {visible(str(error))}"
     shown = [render(p) for p in problems]
     if isinstance(error, InvalidInput):
-        shown.insert(0, "error: the input does not fit the definition's input schema")
+        state = all(problem.path.startswith("state.") for problem in problems)
+        what = "the state does not fit what" if state else "the input does not fit the input schema that"
+        shown.insert(0, f"error: {what} the definition declares")
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
         said = str(error)
         shown = [f"error: {visible(said)}", *(render(p) for p in problems if p.message not in said)]

@@ -27,6 +27,19 @@ def read_input(text: str | None, option: str = "--input") -> Any:
         raise UsageError(f"{option} is not JSON{hint}", error.problems) from None
 
 
+def read_state(file: Path | None) -> dict[str, Any] | None:
+    """The object in a file; what cannot be read, or is no object, is a UsageError."""
+    if file is None:
+        return None
+    try:
+        found = load(file).data
+    except InvalidFlow as error:
+        raise UsageError(f"--state {file} cannot be read", error.problems) from None
+    if not isinstance(found, dict):
+        raise UsageError(f"--state {file}: must hold an object of state fields")
+    return found
+
+
 def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
     """`name=value` pairs; a value that is JSON is that, any other is text."""
     found: dict[str, Any] = {}

@@ -21,6 +21,12 @@ Project: TypeAlias = Annotated[
         help="The directory whose ropewalk.toml holds (default: found upward from the definition, else from here).",
     ),
 ]
+Watch: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--watch", negative=(), help="Print every event as it happens; with --json as JSON, before the result."
+    ),
+]
 Input: TypeAlias = Annotated[
     str | None,
     Parameter(

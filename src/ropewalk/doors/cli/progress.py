@@ -11,8 +11,11 @@ import sys
 from types import TracebackType
 from typing import Protocol
 
+import orjson
+
 from ...events import Event
 from ...source import visible
+from .table import first_line
 from .tally import Tally, line
 
 
@@ -26,8 +29,10 @@ class Progress(Protocol):
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None: ...
 
 
-def progress(quiet: bool = False) -> Progress:
-    """The display that fits where standard error goes; `quiet` only counts."""
+def progress(quiet: bool = False, watch: bool = False) -> Progress:
+    """The display that fits where standard error goes; `quiet` only counts, `watch` tells every event."""
+    if watch:
+        return Watching(as_json=quiet)
     if quiet:
         return Counting()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -51,6 +56,24 @@ class Counting:
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:
         return None
+
+
+class Watching(Counting):
+    """Every event: a line on standard error, or with `as_json` an object on standard output."""
+
+    def __init__(self, as_json: bool) -> None:
+        super().__init__()
+        self.as_json = as_json
+
+    def take(self, event: Event) -> None:
+        super().take(event)
+        if self.as_json:
+            from .dispatch import json_line
+
+            json_line(event.to_dict())
+        else:
+            data = "" if event.data is None else orjson.dumps(event.data).decode()
+            sys.stderr.write(first_line(visible(f"{event.kind}  {event.path}  {data}".rstrip()), 200) + "\n")
 
 
 class PlainLines(Counting):

@@ -13,8 +13,8 @@ from ...events import Event
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED, STATUS
-from .given import read_input, read_pairs
-from .options import Input, Json, Project, StoreAddress
+from .given import read_input, read_pairs, read_state
+from .options import Input, Json, Project, StoreAddress, Watch
 from .progress import progress
 from .session import Interrupts, with_app
 from .table import duration
@@ -38,33 +38,55 @@ def run(
     store: StoreAddress = None,
     concurrency: Annotated[int | None, Parameter(help="How many nodes run at once, at most.")] = None,
     id: Annotated[str | None, Parameter(name="--id", help="The run's id; the same id twice runs once.")] = None,
+    state: Annotated[
+        Path | None, Parameter(name="--state", help="A JSON or YAML file; an experience begins with this state.")
+    ] = None,
+    keep_state: Annotated[
+        bool, Parameter(name="--keep-state", negative=(), help="Begin with the final state of the last run.")
+    ] = False,
+    watch: Watch = False,
     project: Project = None,
 ) -> Answer:
     """Run a definition (a FILE, or a DIR with an experience.yaml) and print its result."""
-    given, variables = read_input(input), read_pairs(var)
+    given, variables, seed = read_input(input), read_pairs(var), read_state(state)
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         return await app.run(
-            source, given, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency
+            source,
+            given,
+            run_id=id,
+            variables=variables or None,
+            on_event=on_event,
+            concurrency=concurrency,
+            state=seed,
+            keep_state=keep_state,
         )
 
-    return with_app(_followed(start, quiet=json), near=source, project=project, store=store)
+    return with_app(_followed(start, quiet=json, watch=watch), near=source, project=project, store=store)
 
 
-def resume(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+def resume(
+    run_id: str,
+    /,
+    *,
+    json: Json = False,
+    store: StoreAddress = None,
+    watch: Watch = False,
+    project: Project = None,
+) -> Answer:
     """Go on with a run after a crash; what is recorded is not called again."""
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         return await app.resume(run_id, on_event=on_event)
 
-    return with_app(_followed(start, quiet=json), run=run_id, project=project, store=store)
+    return with_app(_followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
 
 
 def _followed(
-    start: Callable[[App, Callable[[Event], None]], Awaitable[Any]], *, quiet: bool
+    start: Callable[[App, Callable[[Event], None]], Awaitable[Any]], *, quiet: bool, watch: bool
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, interrupts: Interrupts) -> Answer:
-        shown = progress(quiet)
+        shown = progress(quiet, watch)
 
         def take(event: Event) -> None:
             interrupts.running(event.run_id)
@@ -86,9 +108,13 @@ def summary(data: dict[str, Any]) -> str:
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e)}" for e in errors]
+    lines += [visible(f"  warning: {said}") for said in data.get("warnings") or ()]
+    if data.get("metrics"):
+        lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
     for name in _RESULTS:
         again = name == "result" and data["result"] in (data.get("results"), data.get("data"))
-        if data.get(name) not in ({}, None) and not again:
+        told = name in data if name == "finalState" else data.get(name) not in ({}, None)
+        if told and not again:
             lines.append(f"{name}: {_shown(data[name])}")
     return "\n".join(lines)
 

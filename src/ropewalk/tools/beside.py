@@ -1,0 +1,55 @@
+"""Whether the files that the nodes of a flow name as their tools are there: looked at, never imported or run.
+
+The functions take nodes whose op is a Call; a problem's path is the node's, with the document's name of the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import Problem
+from .inside import WrongPath, find, impl_problem
+
+LOCAL: Final = ("impl:", "dataset:", "experience:")
+"""How the ids of tools begin that are found in the directory of the definition, not in the toolbox."""
+
+
+def check_files(nodes: Iterable[Any], root: str) -> Iterator[Problem]:
+    """A problem for each file or directory that a node names and may not have. Nothing of it is imported."""
+    for node in nodes:
+        kind, _, path = node.op.tool.partition(":")
+        if kind == "impl":
+            wrong = impl_problem(Path(root), path)
+        elif kind == "experience":
+            wrong = _wrong(root, path, directory=True)
+        else:
+            continue
+        if wrong is not None:
+            yield Problem(path=f"{node.meta.source}.impl", message=wrong)
+
+
+def directories_of(nodes: Iterable[Any], root: str) -> Iterator[tuple[Any, Path]]:
+    """Each node that runs the experience of another directory, with that directory, where it is one."""
+    for node in nodes:
+        kind, _, path = node.op.tool.partition(":")
+        if kind == "experience" and _wrong(root, path, directory=True) is None:
+            yield node, find(Path(root), path, directory=True)
+
+
+def _wrong(root: str, path: str, *, directory: bool = False) -> str | None:
+    try:
+        found = find(Path(root), path, directory=directory)
+    except WrongPath as wrong:
+        return str(wrong)
+    return "an experience cannot run itself; name a directory inside its own" if found == Path(root).resolve() else None
+
+
+def homeless(nodes: Iterable[Any]) -> Iterator[Problem]:
+    """A problem for each node that names a file where the definition came from no directory."""
+    for node in nodes:
+        if node.op.tool.startswith(LOCAL):
+            field = node.meta.labels.get("tool", "tool")
+            message = "names a file, and this definition comes from no directory; run it from its file"
+            yield Problem(path=f"{node.meta.source}.{field}", message=message)
