@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from ..ir import Graph
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
@@ -20,6 +20,8 @@ from .step import NO_OPTIONS, Options, State, add, begin, end
 R = TypeVar("R")
 X = TypeVar("X")
 Y = TypeVar("Y")
+Test: TypeAlias = Callable[[Ref[X]], object] | Ref[Any] | None
+"""A condition, of the last round's value or of anything else."""
 
 
 class Nodes:
@@ -136,14 +138,34 @@ class Nodes:
 
     @overload
     def loop(
-        self, body: Callable[..., Ref[X]], *, limit: int, until: Callable[[Ref[X]], object] | Ref[Any] | None = None,
-        while_: Callable[[Ref[X]], object] | Ref[Any] | None = None, collect: Literal[True] = True,
+        self, body: Callable[[], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
+        collect: Literal[True] = True,
     ) -> Ref[list[X]]: ...  # fmt: skip
     @overload
     def loop(
-        self, body: Callable[..., Ref[X]], *, limit: int, until: Callable[[Ref[X]], object] | Ref[Any] | None = None,
-        while_: Callable[[Ref[X]], object] | Ref[Any] | None = None, collect: Literal[False],
+        self, body: Callable[[Ref[int]], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
+        collect: Literal[True] = True,
+    ) -> Ref[list[X]]: ...  # fmt: skip
+    @overload
+    def loop(
+        self, body: Callable[[], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
+        collect: Literal[False],
     ) -> Ref[X]: ...  # fmt: skip
+    @overload
+    def loop(
+        self, body: Callable[[Ref[int]], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
+        collect: Literal[False],
+    ) -> Ref[X]: ...  # fmt: skip
+    @overload
+    def loop(
+        self, body: Callable[[], object], *, limit: int, until: Test[Any] = None, while_: Test[Any] = None,
+        collect: bool = True,
+    ) -> Ref[Any]: ...  # fmt: skip
+    @overload
+    def loop(
+        self, body: Callable[[Ref[int]], object], *, limit: int, until: Test[Any] = None, while_: Test[Any] = None,
+        collect: bool = True,
+    ) -> Ref[Any]: ...  # fmt: skip
     def loop(
         self, body: Callable[..., object], *, limit: int, until: object = None, while_: object = None,
         collect: bool = True,
