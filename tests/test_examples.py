@@ -117,6 +117,16 @@ def test_the_runner(examples: Path) -> None:
     assert "2/2 step_completed" in done.stdout
 
 
+def test_a_flow_in_python_and_the_chain_that_does_the_same(examples: Path) -> None:
+    done = call(sys.executable, "flow.py", cwd=examples)
+    assert done.returncode == 0, done.stderr
+    told = dict(line.split(":", 1) for line in done.stdout.splitlines() if line.startswith("as a "))
+    assert told["as a flow"].strip() == told["as a chain"].strip()
+    assert "1 of 2 stations above 500 m" in told["as a flow"]
+    assert "refused: flow.py:" in done.stdout
+    assert "kind: chain" in done.stdout
+
+
 def test_a_killed_run_is_resumed_and_ships_nothing_twice(examples: Path) -> None:
     done = call(sys.executable, "resume/show.py", cwd=examples)
     assert done.returncode == 0, done.stderr

@@ -52,8 +52,9 @@ with flow("typed", topic=str) as f:
     seen = f.state("seen", list[str], initial=[], reduce="array_append")
     assert_type(seen, State[list[str]])
     f.set(seen, pages)
-    assert_type(f.loop(lambda n: f.call(fetch, url=f"{n}"), limit=3), Ref[list[str]])
-    assert_type(f.loop(lambda: 5, limit=3), Ref[Any])
+    assert_type(f.loop(lambda n: f.call(fetch, url=f"{n}"), limit=3, until=lambda page: page == "a"), Ref[list[str]])
+    assert_type(f.for_each(hits, lambda hit: {"url": hit.url}), Ref[list[Any]])
+    assert_type(f.loop(lambda: 5, limit=3), Ref[list[Any]])
     with f.parallel(limit=2):
         f.call(fetch, url=f"a{pages[0]}")
     f.result({"n": pages.length()})
@@ -61,7 +62,7 @@ assert_type(f.done(), Built)
 """
 WRONG = {
     'f.state("s", reduce="summ")': "call-overload",
-    "f.for_each(5, lambda x: x)": "call-overload",
+    "f.for_each(5, lambda x: x)": "arg-type",
     "f.loop(lambda: 1)": "call-overload",
     'f.call(fetch, "positional")': "call-overload",
 }
@@ -70,7 +71,7 @@ WRONG = {
 def test_the_types_of_flows(tmp_path: Path) -> None:
     right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text(CODE)
-    head = "from ropewalk import flow\n\ndef fetch(url: str) -> str: ...\n\nf = flow('wrong')\n"
+    head = "from ropewalk import flow\n\ndef fetch(url: str) -> str:\n    return url\n\nf = flow('wrong')\n"
     wrong.write_text(head + "\n".join(WRONG) + "\n")
     cache = ["--cache-dir", str(tmp_path / "cache"), "--no-error-summary"]
     command = [sys.executable, "-m", "mypy", "--strict", *cache, "--config-file", "", "right.py", "wrong.py"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ..ir import Graph
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
@@ -19,9 +19,14 @@ from .step import NO_OPTIONS, Options, State, add, begin, end
 
 R = TypeVar("R")
 X = TypeVar("X")
-Y = TypeVar("Y")
-Test: TypeAlias = Callable[[Ref[X]], object] | Ref[Any] | None
-"""A condition, of the last round's value or of anything else."""
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Y = TypeVarWithDefault("Y", default=Any)
+else:
+    Y = TypeVar("Y")
+Plain: TypeAlias = dict[str, Any] | list[Any] | tuple[Any, ...] | str | float | None
+"""What a body may return beside references."""
 
 
 class Nodes:
@@ -98,25 +103,11 @@ class Nodes:
 
     # --- repetition -----------------------------------------------------------------------------
 
-    @overload
     def for_each(
-        self, items: Ref[list[X]] | Sequence[X], body: Callable[[Ref[X]], Ref[Y]], *, concurrency: int | None = 1
-    ) -> Ref[list[Y]]: ...
-    @overload
-    def for_each(
-        self, items: Ref[list[X]] | Sequence[X], body: Callable[[Ref[X], Ref[int]], Ref[Y]], *,
+        self, items: Ref[list[X]] | Sequence[X],
+        body: Callable[[Ref[X]], Ref[Y] | Plain] | Callable[[Ref[X], Ref[int]], Ref[Y] | Plain], *,
         concurrency: int | None = 1,
-    ) -> Ref[list[Y]]: ...  # fmt: skip
-    @overload
-    def for_each(
-        self, items: Ref[list[X]] | Sequence[X], body: Callable[[Ref[X]], object], *, concurrency: int | None = 1
-    ) -> Ref[list[Any]]: ...
-    @overload
-    def for_each(
-        self, items: Ref[list[X]] | Sequence[X], body: Callable[[Ref[X], Ref[int]], object], *,
-        concurrency: int | None = 1,
-    ) -> Ref[list[Any]]: ...  # fmt: skip
-    def for_each(self, items: Any, body: Callable[..., object], *, concurrency: int | None = 1) -> Ref[Any]:
+    ) -> Ref[list[Y]]:  # fmt: skip
         """Do something for every element; the value is the list of what the function returns.
 
         One after another, each seeing the state the last one left; with `concurrency` so many at
@@ -138,34 +129,16 @@ class Nodes:
 
     @overload
     def loop(
-        self, body: Callable[[], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
-        collect: Literal[True] = True,
-    ) -> Ref[list[X]]: ...  # fmt: skip
+        self, body: Callable[[], Ref[Y] | Plain] | Callable[[Ref[int]], Ref[Y] | Plain], *, limit: int,
+        until: Callable[[Ref[Y]], object] | Ref[Any] | None = None,
+        while_: Callable[[Ref[Y]], object] | Ref[Any] | None = None, collect: Literal[True] = True,
+    ) -> Ref[list[Y]]: ...  # fmt: skip
     @overload
     def loop(
-        self, body: Callable[[Ref[int]], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
-        collect: Literal[True] = True,
-    ) -> Ref[list[X]]: ...  # fmt: skip
-    @overload
-    def loop(
-        self, body: Callable[[], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
-        collect: Literal[False],
-    ) -> Ref[X]: ...  # fmt: skip
-    @overload
-    def loop(
-        self, body: Callable[[Ref[int]], Ref[X]], *, limit: int, until: Test[X] = None, while_: Test[X] = None,
-        collect: Literal[False],
-    ) -> Ref[X]: ...  # fmt: skip
-    @overload
-    def loop(
-        self, body: Callable[[], object], *, limit: int, until: Test[Any] = None, while_: Test[Any] = None,
-        collect: bool = True,
-    ) -> Ref[Any]: ...  # fmt: skip
-    @overload
-    def loop(
-        self, body: Callable[[Ref[int]], object], *, limit: int, until: Test[Any] = None, while_: Test[Any] = None,
-        collect: bool = True,
-    ) -> Ref[Any]: ...  # fmt: skip
+        self, body: Callable[[], Ref[Y] | Plain] | Callable[[Ref[int]], Ref[Y] | Plain], *, limit: int,
+        until: Callable[[Ref[Y]], object] | Ref[Any] | None = None,
+        while_: Callable[[Ref[Y]], object] | Ref[Any] | None = None, collect: Literal[False],
+    ) -> Ref[Y]: ...  # fmt: skip
     def loop(
         self, body: Callable[..., object], *, limit: int, until: object = None, while_: object = None,
         collect: bool = True,
