@@ -8,7 +8,7 @@ from typing import Any
 from .check import ToolCard
 from .draw import text
 from .errors import Problem
-from .expr import show
+from .expr.show import told
 from .frozen import dataclass
 from .ir import Flow, Graph, Node, node_parts
 from .ops import Call
@@ -75,10 +75,10 @@ def _row(node: Node, prefix: str, body: Graph, tools: Callable[[str], ToolCard |
         "at": node.meta.source,
     }
     if node.when is not None:
-        row["when"] = show(node.when)
+        row["when"] = told(node.when)
     if isinstance(node.op, Call):
         card = tools(node.op.tool)
-        row |= {"tool": node.op.tool, "known": card is not None, "args": show(node.op.args)}
+        row |= {"tool": node.op.tool, "known": card is not None, "args": told(node.op.args)}
         row["takes"] = [] if card is None else _takes(card.input_schema)
         row["gives"] = _type(card.output_schema) if card is not None else "anything"
         if card is not None and card.input_schema is None and card.output_schema is None:

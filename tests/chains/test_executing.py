@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -233,6 +234,21 @@ def test_interpolation_inside_an_expression_is_warned_of(address: str) -> None:
                 assert checked.ok
                 said = [w for w in checked.warnings if w.path == "nodes[1].condition" and "${...}" in w.message]
                 assert len(said) == told
+
+    run(body())
+
+
+def test_plans_drawings_and_errors_speak_the_words_of_the_document(address: str) -> None:
+    async def body() -> None:
+        nodes = [tool("a"), {**tool("b", params={"x": "$steps[0].x"}), "condition": "$output.a.n + $var.v > 1"}]
+        chain = {"variables": {"v": "w"}, "nodes": nodes}
+        async with App(address) as app:
+            plan = await app.plan(chain)
+            assert (plan.nodes[1]["when"], plan.nodes[1]["args"]) == ("$output.a.n + $var.v > 1", '{"x": $steps[0].x}')
+            for text in (plan.text(), app.draw(chain, "text"), app.draw(chain, "mermaid")):
+                assert not re.search(r"\$(out|state)\b", text)
+            ran = await app.run(chain, executor=ScriptedTools({"a": {"gives": {"n": 1}}, "b": {"gives": 1}}))
+            assert "in `$output.a.n + $var.v`" in ran.errors[0]["message"]
 
     run(body())
 

@@ -104,13 +104,13 @@ class Binder(Generic[Within]):
             head = self.steps[head]
         if head in apart:
             return self.wrong(ref, path, f"{head!r} runs at the same time, so it may not be finished before this")
-        return Ref("out", (head, *rest), elide=True, column=ref.column)
+        return Ref("out", (head, *rest), elide=True, column=ref.column, said=ref)
 
     def variable(self, ref: Ref, path: str) -> Expr:
         """`$var.NAME`, a channel of the state."""
         if ref.path:
             self.names.setdefault(str(ref.path[0]), path)
-        return Ref("state", ref.path, column=ref.column)
+        return Ref("state", ref.path, column=ref.column, said=ref)
 
     def unknown(self, ref: Ref, path: str) -> Expr:
         """A root that the notation does not have."""
@@ -132,6 +132,11 @@ class Binder(Generic[Within]):
                 message = f"nothing here sets the variable {name!r}; it has to come with the execution"
                 say(self.warnings, path, message, hint)
         return channels
+
+
+def output_of(id: str) -> Ref:
+    """The output of a node, as a notation itself reads it."""
+    return Ref("out", (id,), said=Ref("output", (id,)))
 
 
 def _parts(expr: Expr) -> Iterator[Expr]:

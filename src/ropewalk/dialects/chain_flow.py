@@ -11,7 +11,7 @@ from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, Var
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
-from .binding import Binder
+from .binding import Binder, output_of
 from .chain import ChainDocument, ChainNode
 from .fields import join, say
 
@@ -80,7 +80,7 @@ class ChainCompiler(Binder[Within]):
         )
         nodes = tuple(self.node(node, within) for node in self.chain.nodes)
         nodes = self._routed(self.chain.nodes, nodes, within)
-        result = Obj(tuple((node.id, Ref("out", (node.id,))) for node in nodes))
+        result = Obj(tuple((node.id, output_of(node.id)) for node in nodes))
         ordered = within.ordered
         limit = None if ordered else int(self.fields["concurrency"])
         body = Graph(nodes=nodes, result=result, ordered=ordered, limit=limit)
@@ -128,7 +128,7 @@ class ChainCompiler(Binder[Within]):
             op=self.op(node, within),
             after=frozenset(after),
             when=self.expression(condition, join(node.path, "condition"), within) if condition is not None else None,
-            writes=Obj(((out, Ref("out", (node.id,))),)) if out else None,
+            writes=Obj(((out, output_of(node.id)),)) if out else None,
             policy=self.policy(node, within),
             meta=Meta(source=node.path, labels=_labels(node), description=description),
         )
@@ -170,7 +170,7 @@ class ChainCompiler(Binder[Within]):
         """Nodes in order; the value is the last one's output."""
         inside = Within({n.id: i for i, n in enumerate(body)}, True, within.mode, within.round, within.apart)
         nodes = self._routed(body, tuple(self.node(n, inside) for n in body), inside)
-        return Graph(nodes=nodes, result=Ref("out", (nodes[-1].id,)) if nodes else NULL, ordered=True)
+        return Graph(nodes=nodes, result=output_of(nodes[-1].id) if nodes else NULL, ordered=True)
 
     def _loop(self, node: ChainNode, within: Within) -> Op:
         items = node.get("items")
@@ -205,7 +205,7 @@ class ChainCompiler(Binder[Within]):
             say(self.problems, join(node.path, "nodes"), "must be a non-empty list of nodes")
         self._no_jumps(body, "parallel")
         limit = int(node.get("concurrency", self.fields["concurrency"]))
-        result = Obj(tuple((n.id, Ref("out", (n.id,))) for n in nodes))
+        result = Obj(tuple((n.id, output_of(n.id)) for n in nodes))
         return Graph(nodes=nodes, result=result, limit=limit)
 
     def _transform(self, node: ChainNode, within: Within) -> Expr:

@@ -143,7 +143,7 @@ class StepReader:
             (i for i in reversed(range(len(documents))) if documents[i]["name"] == head), len(nodes))  # fmt: skip
         if head is None or at >= len(nodes):
             raise Unresolved
-        return Ref("out", (nodes[at].id, *ref.path[1:]), elide=True, column=ref.column)
+        return Ref("out", (nodes[at].id, *ref.path[1:]), elide=True, column=ref.column, said=ref)
 
     def _condition(self, text: Json, path: str) -> Expr | None:
         if isinstance(text, bool):

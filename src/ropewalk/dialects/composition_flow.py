@@ -16,7 +16,7 @@ from ..frozen import dataclass
 from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy
 from ..ops import Branch, Call, Compute, Loop, Map, Validate
 from ..values import Json
-from .binding import Binder
+from .binding import Binder, output_of
 from .composition import PER_ITEM, ComposerNode, CompositionDocument
 from .fields import join, kind, say
 
@@ -83,7 +83,7 @@ class CompositionCompiler(Binder[Within]):
         for node in body:
             nodes.append(self.node(node, Within(data)))
             data = PREV
-        return Graph(nodes=tuple(nodes), result=Ref("out", (nodes[-1].id,)) if nodes else data, ordered=True)
+        return Graph(nodes=tuple(nodes), result=output_of(nodes[-1].id) if nodes else data, ordered=True)
 
     def free(self, id: str) -> str:
         """An id that no node has."""
@@ -227,7 +227,7 @@ class CompositionCompiler(Binder[Within]):
         if root == "acc":
             if not within.acc:
                 return self.wrong(ref, path, "$acc has a meaning only in a reduce node")
-            return Ref("prev", ref.path, column=ref.column)
+            return Ref("prev", ref.path, column=ref.column, said=ref)
         if root == "prev" and within.acc:
             return self.wrong(ref, path, "$prev is not in reach here: the call before gave $acc")
         return ref if root in ROOTS else self.unknown(ref, path)

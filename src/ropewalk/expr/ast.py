@@ -30,13 +30,15 @@ class Ref:
     In a graph the roots are input, out, status, state, item, index, round, prev, error and
     secret; the first path element under out, status, state and secret is the name there.
     A path that does not exist gives missing. With `elide`, a leading `output` under the name
-    is skipped where the value has no such key. `column` is where it stands in its text.
+    is skipped where the value has no such key. `column` is where it stands in its text, `said` the
+    reference of the document that this one was made from: what people know it by.
     """
 
     root: str
     path: Path = ()
     elide: bool = False
     column: int = field(default=1, compare=False, repr=False)
+    said: Ref | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Fn:
     name: str
     args: tuple[Expr, ...]
     column: int = field(default=1, compare=False, repr=False)
+    said: Ref | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Each:
     body: Expr
     extra: tuple[Expr, ...] = ()
     column: int = field(default=1, compare=False, repr=False)
+    said: Ref | None = field(default=None, compare=False, repr=False)
 
 
 Expr: TypeAlias = Lit | Ref | Var | Obj | Arr | Fn | Each

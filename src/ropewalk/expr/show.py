@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from ..values import Json
-from .ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
+from .ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var, rebind
 
 POWERS: Final[dict[str, int]] = {
     "?:": 1,
@@ -35,9 +35,14 @@ _TIGHT: Final = 9
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
+def told(expr: Expr) -> str:
+    """The expression as text in the words of the document that it is from, for people."""
+    return show(rebind(expr, lambda ref: ref.said or ref))
+
+
 def brief(expr: Expr, most: int = 60) -> str:
-    """The text of an expression, cut for a message."""
-    text = show(expr)
+    """The same, cut for a message."""
+    text = told(expr)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
