@@ -288,5 +288,5 @@ class Lines:
 
     def _write(self, fd: int, line: bytes) -> None:
         text = harmless(line[:_LONGEST_LINE].decode(errors="replace"))
-        where = {"run_id": self._run, "stream": "stdout" if fd == 1 else "stderr"}
+        where = {"run_id": self._run, "line": text, "stream": "stdout" if fd == 1 else "stderr"}
         log.info("%s: %s", self._run, text, extra=where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -88,6 +89,7 @@ def with_app(
             app = _without_tools(project, store)
         interrupts = Interrupts(app)
         interrupts.install()
+        _show_lines()
         async with app:
             return await work(app, interrupts)
 
@@ -95,6 +97,16 @@ def with_app(
         return asyncio.run(main())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+
+
+def _show_lines() -> None:
+    """What JavaScript tool modules print, on standard error; a Python one prints there by itself."""
+    log = logging.getLogger("ropewalk.modules")
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(line)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
 
 
 def directory(near: Path | None, project: Path | None) -> Path:
