@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import Problem
+from ..expr.ast import Lit, Obj
 from .inside import WrongPath, find, impl_problem
 
 LOCAL: Final = ("impl:", "dataset:", "experience:")
@@ -25,9 +26,28 @@ def check_files(nodes: Iterable[Any], root: str) -> Iterator[Problem]:
         elif kind == "experience":
             wrong = _wrong(root, path, directory=True)
         else:
+            if kind == "dataset":
+                yield from _sources(node, root)
             continue
         if wrong is not None:
             yield Problem(path=f"{node.meta.source}.impl", message=wrong)
+
+
+def _sources(node: Any, root: str) -> Iterator[Problem]:
+    """The same for the files of a dataset, as far as they are written down and not worked out."""
+    from .dataset import source_problem
+
+    written = _written(node.op.args)
+    found = source_problem(Path(root), written.get("source")) if isinstance(written, dict) else None
+    if found is not None:
+        yield Problem(path=f"{node.meta.source}.source.{found[0]}", message=found[1])
+
+
+def _written(expr: Any) -> Any:
+    """The value of an expression where it is written down; None, also inside, for what is worked out."""
+    if isinstance(expr, Obj):
+        return {key: _written(inner) for key, inner in expr.fields}
+    return expr.value if isinstance(expr, Lit) else None
 
 
 def directories_of(nodes: Iterable[Any], root: str) -> Iterator[tuple[Any, Path]]:

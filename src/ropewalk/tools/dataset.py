@@ -103,7 +103,7 @@ def source_problem(root: Path, source: Json) -> tuple[str, str] | None:
                 find(root, source[key])
             except WrongPath as wrong:
                 return key, str(wrong)
-    if isinstance(source.get("file"), str):
+    if isinstance(source.get("file"), str) and ("format" not in source or isinstance(source["format"], str)):
         try:
             _format(source["file"], source)
         except DatasetFailed as wrong:

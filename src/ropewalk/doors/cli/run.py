@@ -112,7 +112,7 @@ def summary(data: dict[str, Any]) -> str:
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
     for name in _RESULTS:
-        again = name == "result" and data["result"] in (data.get("results"), data.get("data"))
+        again = name == "result" and data.get("result") in (data.get("results"), data.get("data"))
         told = name in data if name == "finalState" else data.get(name) not in ({}, None)
         if told and not again:
             lines.append(f"{name}: {_shown(data[name])}")
