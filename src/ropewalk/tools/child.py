@@ -65,6 +65,10 @@ class _Wire(SubprocessStreamProtocol):
         if fd == 2:
             self.quiet.set()
         super().pipe_connection_lost(fd, exc)
+        closed: asyncio.Future[None] | None = getattr(self, "_stdin_closed", None)
+        if fd == 0 and closed is not None and closed.done():
+            # Kept for `stdin.wait_closed()`, which nobody has to await; Python 3.11.2 complains when nobody does.
+            closed.exception()
 
     def process_exited(self) -> None:
         self.exited.set()
