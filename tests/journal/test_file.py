@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
-import subprocess
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from filled import fill, new, run
 
 from ropewalk.errors import InvalidValue, StoreError
-from ropewalk.journal import Entry, NewRun
+from ropewalk.journal import Entry
 from ropewalk.journal.sqlite import SqliteStore
-
-Start = Callable[..., "subprocess.Popen[str]"]
-PAGE = 4096
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
-
-
-def new(id: str = "r", **more: Any) -> NewRun:
-    return NewRun(id=id, kind="chain", **more)
-
-
-def fill(path: Path, count: int = 200) -> None:
-    async def work() -> None:
-        store = SqliteStore(path)
-        log = await store.open(new())
-        for i in range(count):
-            await log.append(Entry(f"n{i}", "call", data="x" * 200))
-        await log.finish("completed", None)
-        store.close()
-
-    run(work())
 
 
 def size(path: Path) -> int:

@@ -37,11 +37,11 @@ def _logic(expr: Fn, scope: Scope) -> Test:
     tests = [scope.test(arg) for arg in expr.args]
     decides = expr.name == "||"
     if len(tests) == 2:
-        return (_either if decides else _both)(*tests)
+        return _left_first(tests[0], tests[1], decides)
     return _any_order(tests, decides)
 
 
-def _both(left: Test, right: Test) -> Test:
+def _left_first(left: Test, right: Test, decides: bool) -> Test:
     def test(frame: Any) -> bool:
         try:
             holds = left(frame)
@@ -50,26 +50,9 @@ def _both(left: Test, right: Test) -> Test:
         except ExpressionError as error:
             failed = error
         else:
-            return holds and right(frame)
-        if not right(frame):
-            return False
-        raise failed
-
-    return test
-
-
-def _either(left: Test, right: Test) -> Test:
-    def test(frame: Any) -> bool:
-        try:
-            holds = left(frame)
-        except OverBudget:
-            raise
-        except ExpressionError as error:
-            failed = error
-        else:
-            return holds or right(frame)
-        if right(frame):
-            return True
+            return decides if holds is decides else right(frame)
+        if right(frame) is decides:
+            return decides
         raise failed
 
     return test
