@@ -1,26 +1,27 @@
-"""The state as a Python tool sees it: an object of its own, at no cost before it is used.
+"""The state as a Python tool sees it: objects and lists of its own, at no cost before they are used.
 
-Values that flow are shared by everybody and never changed. A Snapshot holds the shared ones; a list or an
-object among them is copied when it is first reached. So a large state costs nothing per call, and changing what
-one holds does nothing to anybody else.
+Values that flow are shared by everybody and never changed. A Snapshot holds the shared ones; a list or an object
+among them becomes a snapshot itself when it is first reached. So a large state costs nothing per call, one row of a
+large table costs no more than the row, and changing what one holds does nothing to anybody else.
+
+What reads the storage of a dict or a list directly, without changing it (a JSON encoder in C), finds the right values:
+those not reached yet are the shared ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
-
-from ..values import fresh
+from typing import Any, SupportsIndex
 
 _ABSENT: Any = object()
 
 
-class Snapshot(dict[str, Any]):
-    """A dict whose values are copied as they are reached.
+def _snapshot(value: Any) -> Any:
+    return Snapshot(value) if type(value) is dict else SnapshotList(value)
 
-    What reads the storage of a dict directly, without changing it (a JSON encoder in C), finds the right values
-    too: those not reached yet are the shared ones.
-    """
+
+class Snapshot(dict[str, Any]):
+    """A dict whose values become one's own as they are reached."""
 
     __slots__ = ("_shared",)
 
@@ -31,7 +32,7 @@ class Snapshot(dict[str, Any]):
     def _own(self, key: Any) -> Any:
         value = dict.__getitem__(self, key)
         if key in self._shared:
-            value = fresh(value)
+            value = _snapshot(value)
             dict.__setitem__(self, key, value)
             self._shared.discard(key)
         return value
@@ -106,21 +107,101 @@ class Snapshot(dict[str, Any]):
     __copy__ = copy
 
     def __deepcopy__(self, memo: Any) -> dict[str, Any]:
-        from copy import deepcopy
-
-        return deepcopy(dict(self), memo)
+        made: dict[str, Any] = plain(self)
+        return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return dict, (dict(self),)
+        return dict, (plain(self),)
 
     @classmethod
     def fromkeys(cls, keys: Iterable[str], value: Any = None) -> dict[str, Any]:  # type: ignore[override]
         return dict.fromkeys(keys, value)
 
 
+class SnapshotList(list[Any]):
+    """A list whose elements become one's own as they are reached."""
+
+    __slots__ = ("_shared", "_values")
+
+    def __init__(self, values: list[Any]) -> None:
+        super().__init__(values)
+        self._values = values
+        self._shared: frozenset[int] | None = None  # the ids of the shared elements, once they are asked for
+
+    def _is_shared(self, value: Any, index: SupportsIndex) -> bool:
+        """Whether it is one of the shared elements, which may have been moved about."""
+        if type(value) is not dict and type(value) is not list:
+            return False
+        if len(self) == len(self._values) and self._values[index] is value:
+            return True
+        if self._shared is None:
+            self._shared = frozenset(map(id, self._values))
+        return id(value) in self._shared
+
+    def _own_all(self) -> None:
+        for index in range(len(self)):
+            self[index]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        value = list.__getitem__(self, index)
+        if self._is_shared(value, index):
+            value = _snapshot(value)
+            list.__setitem__(self, index, value)
+        return value
+
+    def __iter__(self) -> Iterator[Any]:
+        index = 0
+        while index < len(self):
+            yield self[index]
+            index += 1
+
+    def __reversed__(self) -> Iterator[Any]:
+        for index in range(len(self) - 1, -1, -1):
+            if index < len(self):
+                yield self[index]
+
+    def pop(self, index: SupportsIndex = -1) -> Any:
+        value = self[index] if self else None
+        list.pop(self, index)
+        return value
+
+    def sort(self, **options: Any) -> None:
+        self._own_all()  # the key is a function of somebody's
+        list.sort(self, **options)
+
+    def copy(self) -> list[Any]:
+        return list(self)
+
+    def __add__(self, other: Any) -> Any:
+        return list(self) + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + list(self)
+
+    def __mul__(self, count: SupportsIndex) -> list[Any]:
+        return list(self) * count
+
+    __rmul__ = __mul__
+
+    def __imul__(self, count: SupportsIndex) -> SnapshotList:
+        self._own_all()
+        list.__imul__(self, count)
+        return self
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> list[Any]:
+        made: list[Any] = plain(self)
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return list, (plain(self),)
+
+
 def plain(value: Any) -> Any:
-    """The same with every Snapshot in it as a plain dict: what a tool gives back may hold its state."""
-    kind = type(value)
-    if kind is Snapshot or kind is dict:
-        return {key: plain(inner) for key, inner in value.items()}
-    return [plain(inner) for inner in value] if kind is list else value
+    """A copy in plain dicts and lists: what a tool gives back may hold parts of its state."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in dict.items(value)}
+    return [plain(inner) for inner in list.__iter__(value)] if isinstance(value, list) else value
