@@ -85,6 +85,16 @@ def test_hello(examples: Path) -> None:
     assert answer("run", "hello/hello.yaml", cwd=examples)["variables"]["said"] == "HELLO, WORLD!!!"
 
 
+def test_a_composite_is_run_validated_planned_and_drawn(examples: Path) -> None:
+    """COMPOSITE-DOC-1"""
+    file = "composite/reading_list.yaml"
+    for topic, line in (("rope", "rope: Knots, Splices"), ("sail", "sail: Canvas")):
+        assert answer("run", file, "--input", json.dumps({"topic": topic}), cwd=examples)["result"] == line
+    assert answer("validate", file, cwd=examples)["valid"] is True
+    assert [node["tool"] for node in answer("plan", file, cwd=examples)["nodes"]] == ["find", "shorten", "card"]
+    assert "search" in call("ropewalk", "graph", file, cwd=examples).stdout
+
+
 def test_failures_and_what_becomes_of_them(examples: Path) -> None:
     done = answer("run", "errors/offer.yaml", cwd=examples)
     assert done["status"] == "partial"

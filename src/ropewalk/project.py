@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .config import import_tools, read_config
 from .errors import ConfigError, InvalidTool
+from .tools.tool import Tool, tool_of
 from .tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def open_project(
     config = read_config(directory)
     kept = config if home is None else read_config(home)
     named = config if kept.file is None else kept
-    toolbox = Toolbox(import_tools(config))
+    toolbox = Toolbox(import_tools(config, _is_tool))
     for name, server in config.servers.items():
         try:
             toolbox.add_mcp(name, _given(server))
@@ -38,6 +39,11 @@ def open_project(
     app = kind(store or named.store, toolbox=toolbox, directory=kept.directory, sync=named.sync, limits=config.limits)
     app.project = str(config.directory)
     return app
+
+
+def _is_tool(value: Any) -> bool:
+    """What a module offers: functions under `@tool`, and Tools that can be called, such as composites."""
+    return tool_of(value) is not None or (isinstance(value, Tool) and value.handler is not None)
 
 
 def _given(setting: Any) -> dict[str, Any]:
