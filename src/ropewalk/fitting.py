@@ -118,13 +118,14 @@ def output_of(flow: Flow, known: Callable[[str], ToolCard | Tool | None]) -> dic
 
 def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
     """A problem for each node that calls a flow tool which reaches itself, with the names on the way."""
-    found = []
-    for node in calls_of(flow.body):
-        names = _circle(node.op.tool, toolbox)
-        if names:
-            message = cycle(names)
-            found.append(Problem(path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}", message=message))
-    return found
+    circles = {id: names for id in tools_of(flow.body) if (names := _circle(id, toolbox))}
+    if not circles:
+        return []
+    return [
+        Problem(path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}", message=cycle(circles[node.op.tool]))
+        for node in calls_of(flow.body)
+        if node.op.tool in circles
+    ]
 
 
 def _circle(tool_id: str, toolbox: Toolbox) -> list[str]:
