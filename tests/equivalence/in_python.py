@@ -8,15 +8,17 @@ from typing import Any
 from ropewalk import flow
 from ropewalk.builder import Built, FlowBuilder
 
-PROGRAMS: dict[str, Callable[[], Built]] = {}
+PROGRAMS: dict[str, Callable[..., Built]] = {}
 
 
 def program(write: Callable[[FlowBuilder], object]) -> Callable[[FlowBuilder], object]:
-    """Register a program; what the function returns is its result."""
+    """Register a program; what the function returns is its result, unless all outputs are (`whole`)."""
 
-    def built() -> Built:
+    def built(whole: bool = False) -> Built:
         f = flow(write.__name__)
-        f.result(write(f))
+        value = write(f)
+        if not whole:
+            f.result(value)
         return f.done()
 
     PROGRAMS[write.__name__] = built

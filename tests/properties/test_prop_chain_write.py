@@ -17,7 +17,7 @@ from ropewalk import flow
 from ropewalk.app import App
 from ropewalk.builder import Built, FlowBuilder, Ref
 from ropewalk.dialects.chain_result import compile_chain
-from ropewalk.dialects.chain_write import write_chain
+from ropewalk.dialects.chain_write import ChainWriter
 from ropewalk.source import dump
 from ropewalk.values import canonical
 
@@ -213,6 +213,6 @@ async def _both(built: Built, document: dict[str, Any]) -> tuple[dict[str, Any],
 @examples(80)
 @given(built_flows())
 def test_a_chain_that_was_written_is_written_the_same_again(built: Built) -> None:
-    document = write_chain(built.flow)
+    document = ChainWriter.write(built.flow)
     note(dump(document))
-    assert write_chain(compile_chain(document).flow) == document
+    assert ChainWriter.write(compile_chain(document).flow) == document

@@ -19,9 +19,9 @@ def _fits(document: Mapping[str, Json]) -> bool:
 
 
 def _write(flow: Flow) -> dict[str, Json]:
-    from .chain_write import write_chain  # most who read chains write none
+    from .chain_write import ChainWriter  # most who read chains write none
 
-    return write_chain(flow)
+    return ChainWriter.write(flow)
 
 
 @notation("chain", fits=_fits, write=_write)

@@ -11,29 +11,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ..codec.shape import set_fields
-from ..errors import ExpressionError, InvalidFlow, Problem
-from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref, rebind, refs, select
-from ..expr.unlift import text_of, unlift
+from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, refs
+from ..expr.unlift import unlift
 from ..frozen import dataclass
-from ..ir import Flow, Graph, Node, OnError, Policy, Retry, parts
+from ..ir import Flow, Graph, Node
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 from ..values import Json
 from .chain import DEFAULTS
-from .chain_write_policy import milliseconds, strategy
+from .chain_write_policy import strategy
+from .writing import POLICY, Fields, FlowWriter, milliseconds, outputs
 
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
-Fields = dict[str, Json]
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "gate", "when", "writes", "policy", "meta"),
     Call: ("tool", "args"),
     Map: ("items", "body", "limit"),
     Loop: ("body", "limit", "items", "again", "until", "collect"),
-    Policy: ("retry", "timeout", "on_error"),
-    Retry: ("attempts", "delay", "factor", "linear", "max_delay"),
-    OnError: ("value", "reported"),
+    **POLICY,
 }
-"""The fields that are looked at below; any other that is set is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +44,15 @@ class Around:
 TOP: Final = Around()
 
 
-def write_chain(flow: Flow) -> dict[str, Json]:
-    """The chain that does what the flow does; InvalidFlow with everything that chains cannot hold."""
-    writer = ChainWriter(flow)
-    document = writer.document()
-    if writer.problems:
-        raise InvalidFlow(writer.problems)
-    return document
+class ChainWriter(FlowWriter[Around]):
+    """Writes one flow as a chain."""
 
-
-class ChainWriter:
-    """Writes one flow; `problems` grow as it goes."""
+    kind, held = "chain", HELD
 
     def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.problems: list[Problem] = []
-        self.ids = set(_ids(flow.body))
+        super().__init__(flow)
         self.width = int(DEFAULTS["concurrency"])
         self.needs: Mapping[str, frozenset[str]] = {}
-
-    def refuse(self, path: str, message: str) -> None:
-        self.problems.append(Problem(path=path, message=message))
 
     def document(self) -> dict[str, Json]:
         flow, body = self.flow, self.flow.body
@@ -97,15 +80,14 @@ class ChainWriter:
             fields["inputSchema"] = flow.input_schema
         if flow.output_schema is not None:
             self.refuse("output_schema", "chains do not check what they give; leave the type of the result out")
-        variables = self._variables()
+        variables = self.variables()
         if variables:
             fields["variables"] = variables
         return {**fields, "nodes": nodes}
 
     def _mode(self, body: Graph) -> tuple[str, Around, list[Node]]:
         listed = list(body.nodes)
-        own = Obj(tuple((node.id, Ref("out", (node.id,))) for node in body.nodes))
-        if body.result not in (own, Ref("out", ("result",))):
+        if body.result not in (outputs(body), Ref("out", ("result",))):
             # What it reads of the state is what all nodes left.
             whole = not body.ordered and any(ref.root == "state" for ref in refs(body.result))
             after = frozenset(node.id for node in body.nodes) if whole else frozenset()
@@ -122,26 +104,6 @@ class ChainWriter:
         width = body.limit or max(len(body.nodes), self.width)
         return {} if width == self.width else {"concurrency": width}
 
-    def _variables(self) -> Fields:
-        found: Fields = {}
-        for name, channel in self.flow.state.items():
-            if channel.reduce != "last_wins":
-                self.refuse(
-                    f"state.{name}", f"a chain's variables hold what was written last; {channel.reduce} is no way"
-                )
-            if channel.schema is not None:
-                self.refuse(f"state.{name}", "a chain's variables have no type; leave it out")
-            if channel.present:
-                found[name] = channel.initial
-        return found
-
-    def free(self, id: str) -> str:
-        """An id for a node that only the chain needs."""
-        while id in self.ids:
-            id += "_"
-        self.ids.add(id)
-        return id
-
     # --- nodes ----------------------------------------------------------------------------------
 
     def node(self, node: Node, around: Around) -> Fields:
@@ -150,7 +112,7 @@ class ChainWriter:
             self.refuse(path, "a hidden node has no place in a chain")
         if node.gate is not None:
             self.refuse(path, "a gate has no place in a chain; say it as a condition (when)")
-        self._unheld(node, path)
+        self.refuse_unheld(node, path)
         said = strategy(node, around.dag and self._needed(node), lambda message: self.refuse(path, message))
         fallback: Fields = {}
         if "fallback" in said:
@@ -177,14 +139,6 @@ class ChainWriter:
         if "errorStrategy" not in rest:
             return own | retry | rest
         return self._wrapped(node, own, retry, rest, path)
-
-    def _unheld(self, node: Node, path: str) -> None:
-        """What the graph can say of a node, and chains cannot."""
-        for value in (node, node.op, node.policy, node.policy.retry, node.policy.on_error):
-            known = HELD.get(type(value))
-            for name in set_fields(value):
-                if known is not None and name not in known:
-                    self.refuse(path, f"chains have no word for {name!r} of a {type(value).__name__.lower()}")
 
     def _wrapped(self, node: Node, own: Fields, retry: Fields, rest: Fields, path: str) -> Fields:
         """Tries and then a stand-in: a chain's node has one strategy, so one node is put around another."""
@@ -224,7 +178,7 @@ class ChainWriter:
             args = self.value(op.args, f"{around.path}args", around)
             return {"type": "tool", "tool": op.tool, **({"params": args} if args != {} else {})}
         if kind is Compute:
-            return {"type": "transform", "input": self.computed(op.value, around)}
+            return {"type": "transform", **self._computed(op.value, around)}
         if kind is Sleep:
             return {"type": "delay", "delay": self._delay(op.seconds, around)}
         if kind is Block:
@@ -233,12 +187,21 @@ class ChainWriter:
             return self._branch(node.id, op, around)
         if kind is Map or kind is Loop:
             return self._loop(node.id, op, around)
-        self.refuse(around.path.rstrip("/"), f"chains have no {kind.__name__.lower()} nodes")
+        self.refuse_op(node, around.path.rstrip("/"))
         return {"type": kind.__name__.lower()}
 
-    def computed(self, value: Expr, around: Around) -> Json:
-        """A value that may also be null, which a chain takes for a field that is not there."""
-        return self.value(value, f"{around.path}value", around) if value != NULL else "${null}"
+    def _computed(self, value: Expr, around: Around) -> Fields:
+        """A transform, or just a value. What has names of its own for its elements reads better as text."""
+        path = f"{around.path}value"
+        found = None
+        if not isinstance(value, Each) or value.names[:1] == ("$item",):
+            found = self.transform(value, path, around)
+        if found is not None:
+            type_, config, source = found
+            data = {} if source == Ref("prev") else {"input": unlift(source)}
+            return {"transform": {"type": type_, "config": config}, **data}
+        # A field that is null counts as one that is not there.
+        return {"input": self.value(value, path, around) if value != NULL else "${null}"}
 
     def _delay(self, seconds: Expr, around: Around) -> Json:
         if isinstance(seconds, Lit):
@@ -250,8 +213,7 @@ class ChainWriter:
     def _block(self, id: str, body: Graph, around: Around) -> Fields:
         if body.ordered:  # as a branch that is always taken
             return {"type": "condition", "condition": True, "then": self.line(id, "value", body, around)}
-        own = Obj(tuple((node.id, Ref("out", (node.id,))) for node in body.nodes))
-        if body.result != own:
+        if body.result != outputs(body):
             self.refuse(
                 around.path.rstrip("/"), "a chain's parallel node gives its nodes' outputs by name, and nothing else"
             )
@@ -315,58 +277,24 @@ class ChainWriter:
 
     # --- expressions ----------------------------------------------------------------------------
 
-    def value(self, expr: Expr, path: str, around: Around) -> Json:
-        try:
-            return unlift(self._named(expr, path, around))
-        except ExpressionError as wrong:
-            self.refuse(path, wrong.message)
-            return None
-
-    def condition(self, expr: Expr, path: str, around: Around) -> Json:
-        if isinstance(expr, Lit) and type(expr.value) is bool:
-            return expr.value
-        try:
-            return text_of(self._named(expr, path, around))
-        except ExpressionError as wrong:
-            self.refuse(path, wrong.message)
-            return False
-
-    def _named(self, expr: Expr, path: str, around: Around) -> Expr:
-        """References as chains name them."""
-
-        def bind(ref: Ref) -> Expr:
-            match ref.root:
-                case "out":
-                    return self._output(ref, path, around)
-                case "state":
-                    if ref.path[:1] == ("iteration",) and around.round:
-                        self.refuse(path, "inside a loop $var.iteration is the number of the round; rename the state")
-                    return Ref("var", ref.path)
-                case "round":
-                    return self._round(ref, path, around)
-                case "status":
-                    self.refuse(path, f"chains cannot read how {ref.path[0]!r} ended")
-                    return NULL
-            return ref
-
-        return rebind(expr, bind)
-
-    def _output(self, ref: Ref, path: str, around: Around) -> Expr:
-        id, *rest = ref.path
-        if id in around.apart:
-            self.refuse(path, f"reads {id!r}, which runs at the same time in a chain")
-        if ref.elide or rest[:1] != ["output"]:
-            return Ref("output", ref.path)
-        # A chain takes a leading `output` for the output itself where the value has no such member.
-        found: Expr = Fn("coalesce", (Ref("output", (id,)),))
-        for key in rest:
-            found = select(found, key)
-        return found
-
-    def _round(self, ref: Ref, path: str, around: Around) -> Expr:
-        if around.round == "map":
-            self.refuse(path, "$iteration is the number of the innermost loop's round; keep the outer one's in a node")
-        return Ref("iteration", ref.path)
+    def bind(self, ref: Ref, path: str, around: Around) -> Expr:
+        match ref.root:
+            case "out":
+                if ref.path[0] in around.apart:
+                    self.refuse(path, f"reads {ref.path[0]!r}, which runs at the same time in a chain")
+                return self.output(ref)
+            case "state":
+                if ref.path[:1] == ("iteration",) and around.round:
+                    self.refuse(path, "inside a loop $var.iteration is the number of the round; rename the state")
+                return Ref("var", ref.path)
+            case "round":
+                if around.round == "map":
+                    said = "$iteration is the number of the innermost loop's round; keep the outer one's in a node"
+                    self.refuse(path, said)
+                return Ref("iteration", ref.path)
+            case "status":
+                return self.status(ref, path)
+        return ref
 
 
 def _rounds(body: Graph) -> Loop | None:
@@ -375,13 +303,3 @@ def _rounds(body: Graph) -> Loop | None:
     if isinstance(op, Loop) and op.items is None and op.again is None and not op.collect and op.body.ordered:
         return op if op.body.result == Ref("prev") else None
     return None
-
-
-def _ids(body: Graph) -> list[str]:
-    found = []
-    for node in body.nodes:
-        found.append(node.id)
-        for _, part in parts(node.op):
-            if isinstance(part, Graph):
-                found += _ids(part)
-    return found

@@ -9,13 +9,7 @@ from ..expr.ast import NULL
 from ..ir import Node, Retry
 from ..values import Json
 from .chain import DEFAULTS
-
-
-def milliseconds(seconds: float) -> int | float:
-    """Seconds as the number of milliseconds that is read as the same seconds."""
-    found = seconds * 1000
-    whole = round(found)
-    return whole if whole / 1000 == seconds else found
+from .writing import milliseconds
 
 
 def strategy(node: Node, needed: bool, refuse: Callable[[str], None]) -> dict[str, Any]:

@@ -54,7 +54,13 @@ def _fits(document: Mapping[str, Json]) -> bool:
     return str(document.get("mode")).strip().lower() == "compose" and "steps" in document
 
 
-@notation("composite", fits=_fits)
+def _write(flow: Flow) -> dict[str, Json]:
+    from .composite_write import CompositeWriter  # most who read them write none
+
+    return CompositeWriter.write(flow)
+
+
+@notation("composite", fits=_fits, write=_write)
 def compile_composite(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a composite; raises InvalidFlow with every problem of the document."""
     report: Report = []

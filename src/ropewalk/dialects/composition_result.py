@@ -6,12 +6,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import InvalidFlow, NodeFailed, Problem
+from ..ir import Flow
 from ..values import Json
 from .composition import CompositionDocument, is_composition, read
 from .notation import Compiled, notation, told_together
 
 
-@notation("composition", fits=is_composition)
+def _write(flow: Flow) -> dict[str, Json]:
+    from .composition_write import CompositionWriter  # most who read them write none
+
+    return CompositionWriter.write(flow)
+
+
+@notation("composition", fits=is_composition, write=_write)
 def compile_composition(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a composition; raises InvalidFlow with every problem of the document."""
     from .composition_flow import CompositionCompiler  # most processes run none

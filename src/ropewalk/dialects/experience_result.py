@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ..errors import InvalidFlow, NodeFailed
-from ..ir import Node
+from ..ir import Flow, Node
 from ..ops import Call
 from ..values import Json
 from .experience import ExperienceDocument, read
@@ -20,7 +20,13 @@ def _fits(document: Mapping[str, Json]) -> bool:
     return isinstance(document.get("graph"), Mapping)
 
 
-@notation("experience", fits=_fits)
+def _write(flow: Flow) -> dict[str, Json]:
+    from .experience_write import ExperienceWriter  # most who read experiences write none
+
+    return ExperienceWriter.write(flow)
+
+
+@notation("experience", fits=_fits, write=_write)
 def compile_experience(config: Mapping[str, Json]) -> Compiled:
     """Read and compile an experience; raises InvalidFlow with every problem of the document."""
     document = read(config)

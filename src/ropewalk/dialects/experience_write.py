@@ -1,0 +1,246 @@
+"""Flows as experience graphs: tool calls with edges between them, and a declared state.
+
+An experience gives its state, so a flow that gives anything else is refused; so is what has no place in
+the graph of one: values that are only computed, choices, waits, fallbacks, limits of time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Path, Ref
+from ..frozen import dataclass
+from ..ir import Channel, Graph, Node
+from ..ops import Call, Loop, Map
+from ..values import Json
+from .experience import CONCURRENCY, MAX_ITERS, TYPES
+from .writing import POLICY, Fields, FlowWriter, milliseconds, outputs
+
+HELD: Final[dict[type[Any], tuple[str, ...]]] = {
+    Node: ("id", "op", "after", "writes", "policy", "meta"),
+    Call: ("tool", "args"),
+    Map: ("items", "body", "limit"),
+    Loop: ("body", "limit", "again", "collect"),
+    **POLICY,
+}
+ROOTS: Final = {"input": "input", "state": "state", "item": "item", "index": "index", "round": "iteration"}
+CHOSEN: Final = "what an edge asks for (when) is another thing than a node's own condition; put it into the tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a node stands in: its path, and the nodes that others wait for."""
+
+    path: str = ""
+    needed: frozenset[str] = frozenset()
+
+
+class ExperienceWriter(FlowWriter[Around]):
+    """Writes one flow as the document of an experience."""
+
+    kind, held = "experience", HELD
+
+    def document(self) -> Fields:
+        flow, body = self.flow, self.flow.body
+        self.concurrency = CONCURRENCY if body.ordered else body.limit or max(len(body.nodes), CONCURRENCY)
+        self.loops: list[Fields] = []
+        self.pipelines: list[Fields] = []
+        self.nodes: list[Fields] = []
+        self.inside: dict[str, list[Fields]] = {"loop": [], "pipeline": []}
+        self.edges: list[Fields] = []
+        self.ways: dict[str, Path] = {}
+        for what, there in (("timeout", flow.timeout), ("input_schema", flow.input_schema)):
+            if there is not None:
+                self.refuse(
+                    what, f"an experience has no {'limit of time' if what == 'timeout' else 'type of its input'}"
+                )
+        self._result(body)
+        self._order(body)
+        self.region(body, Around())
+        schema = {name: self._field(name, channel) for name, channel in flow.state.items()}
+        runtime = {"runtime": {"concurrency": self.concurrency}} if self.concurrency != CONCURRENCY else {}
+        graph: Fields = {"nodes": [*self.nodes, *self.inside["loop"], *self.inside["pipeline"]]}
+        for key, parts in (("edges", self.edges), ("loops", self.loops), ("pipelines", self.pipelines)):
+            if parts:
+                graph[key] = parts
+        start: Fields = {"kind": "experience", "name": flow.name, "version": "0.1.0"}
+        return {**start, **runtime, "state": {"schema": schema}, "graph": graph}
+
+    def _result(self, body: Graph) -> None:
+        values = [value for _, value in body.result.fields] if isinstance(body.result, Obj) else [body.result]
+        stored = all(isinstance(value, Ref) and value.root == "state" for value in values)
+        if not stored and body.result not in (NULL, outputs(body)):
+            self.refuse("result", "an experience gives its state: write the result into one (into=flow.state(...))")
+
+    def _order(self, body: Graph) -> None:
+        """An experience lists its nodes, then its loops, then its pipelines: writes fold in this order."""
+        kinds = [1 if isinstance(n.op, Loop) else 2 if _is_pipeline(n) else 0 for n in body.nodes]
+        if self.flow.state and not body.ordered and kinds != sorted(kinds):
+            self.refuse(
+                "", "writes in an experience fold nodes first, then loops, then pipelines; write it in this order"
+            )
+
+    def _field(self, name: str, channel: Channel) -> Fields:
+        schema = channel.schema
+        kind = schema.get("type") if isinstance(schema, dict) and len(schema) == 1 else None
+        if kind == "integer" or kind not in TYPES:
+            self.refuse(f"state.{name}", f"a state field of an experience is declared as one of {', '.join(TYPES)}")
+        fields: Fields = {"type": kind}
+        if channel.reduce != "last_wins":
+            fields["merge"] = channel.reduce
+        return fields | ({"default": channel.initial} if channel.present else {})
+
+    # --- regions and nodes ------------------------------------------------------------------------
+
+    def region(self, body: Graph, around: Around) -> None:
+        """Its nodes, and an edge for each that another waits for."""
+        around = replace(around, needed=frozenset(id for needs in body.needs.values() for id in needs))
+        for node in body.nodes:
+            self.node(node, around)
+            self.edges += [{"from": other.id, "to": node.id} for other in body.nodes if other.id in body.needs[node.id]]
+
+    def node(self, node: Node, around: Around) -> None:
+        path = f"{around.path}{node.id}"
+        self._sound(node, path)
+        op: Any = node.op
+        if isinstance(op, Call):
+            self.nodes.append({"id": node.id, **self._call(node, around)})
+        elif isinstance(op, Map):
+            self._map(node, op, around)
+        elif isinstance(op, Loop):
+            self._loop(node, op, around)
+        else:
+            self.refuse_op(node, path, "its nodes call tools")
+
+    def _sound(self, node: Node, path: str) -> None:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", node.id, re.ASCII):
+            self.refuse(path, "an id in an experience is letters, digits and underscores")
+        if node.meta.hidden or node.gate is not None:
+            self.refuse(path, "a gate or a hidden node has no place in an experience")
+        if node.when is not None:
+            self.refuse(path, CHOSEN)
+        self.refuse_unheld(replace(node, gate=None, when=None), path)
+
+    def _call(self, node: Node, around: Around) -> Fields:
+        path = f"{around.path}{node.id}"
+        assert isinstance(node.op, Call)
+        fields: Fields = {"kind": "call", "tool": node.op.tool}
+        args = self.value(node.op.args, f"{path}.args", around)
+        if args:
+            fields["args"] = args
+        if args is not None and not isinstance(args, dict):
+            self.refuse(f"{path}.args", "the arguments in an experience are an object, not a reference to one")
+        if node.meta.description:
+            fields["description"] = node.meta.description
+        return fields | self._writes(node, path) | self._on_error(node, path, around)
+
+    def _writes(self, node: Node, path: str) -> Fields:
+        writes = node.writes
+        if writes is None:
+            return {}
+        if isinstance(writes, Obj) and len(writes.fields) == 1:
+            name, value = writes.fields[0]
+            if isinstance(value, Ref) and value.root == "out" and value.path[0] == node.id:
+                way = self.ways[node.id] = value.path[1:]
+                text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in way)
+                return {**({"output": text.removeprefix(".")} if way else {}), "writes": [name]}
+        self.refuse(path, "a call in an experience writes one field, with its output or a part of it")
+        return {}
+
+    def _on_error(self, node: Node, path: str, around: Around) -> Fields:
+        policy = node.policy
+        if policy.timeout is not None:
+            self.refuse(path, "a node of an experience has no limit of time")
+        if policy.on_error is not None:
+            if policy.on_error.value != NULL or not policy.on_error.reported or policy.retry.attempts > 1:
+                self.refuse(
+                    path, "a node of an experience fails the run, or is skipped and reported, or is tried again"
+                )
+            elif node.id in around.needed:
+                self.refuse(path, "an experience skips whatever waits for a node that failed (skip)")
+            return {"on_error": "skip"}
+        retry = policy.retry
+        if retry.attempts < 2:
+            return {}
+        grows = retry.attempts > 2 and retry.delay > 0
+        if (grows and not retry.linear and retry.factor != 2) or retry.delay > retry.max_delay:
+            self.refuse(path, "an experience waits linearly longer before each try, or twice as long")
+        said: Fields = {"policy": "retry", "attempts": retry.attempts, "base_ms": milliseconds(retry.delay)}
+        return {"on_error": {**said, **({"backoff": "linear"} if retry.linear else {})}}
+
+    def _map(self, node: Node, op: Map, around: Around) -> None:
+        path = f"{around.path}{node.id}"
+        body, inside = op.body, Around(f"{path}/", frozenset(id for needs in op.body.needs.values() for id in needs))
+        if node.writes is not None or node.policy != Node(id="", op=op).policy:
+            self.refuse(path, "what is done per item has policies and writes, and the whole of it none")
+        for inner in body.nodes:
+            if not isinstance(inner.op, Call):
+                self.refuse_op(inner, f"{path}/{inner.id}", "per item it calls tools")
+                return
+        if not body.nodes or body.result != Ref("out", (body.nodes[-1].id,)):
+            self.refuse(path, "what is done per item gives what its last call gave, and computes nothing after it")
+            return
+        items = self.value(op.items, f"{path}.items", around)
+        if op.limit is None:
+            self.refuse(path, "an experience has a bound on how many items are done at once (concurrency)")
+        if len(body.nodes) == 1:
+            width = {} if op.limit == self.concurrency else {"concurrency": op.limit}
+            [call] = body.nodes
+            self._sound(replace(call, id=node.id), path)
+            fields = self._call(call, inside)
+            self.nodes.append({"id": node.id, **fields, "for_each": {"source": items, **width}})
+            return
+        if op.limit != self.concurrency:
+            self.refuse(path, f"a pipeline runs as many items at once as the whole experience: {self.concurrency}")
+        if not body.ordered:
+            self.refuse(path, "the stages of a pipeline stand in order")
+        stages: list[Json] = []
+        for inner in body.nodes:
+            self._sound(inner, f"{path}/{inner.id}")
+            self.inside["pipeline"].append({"id": inner.id, **self._call(inner, inside)})
+            stages.append(inner.id)
+        self.pipelines.append({"id": node.id, "items": items, "stages": stages})
+
+    def _loop(self, node: Node, op: Loop, around: Around) -> None:
+        path = f"{around.path}{node.id}"
+        if op.collect:
+            self.refuse(path, "a loop in an experience gives what its last round gave (collect=False)")
+        if around.path:
+            self.refuse(path, "loops in an experience are at its top")
+        given = Obj(tuple((inner.id, Ref("out", (inner.id, *self.ways.get(inner.id, ())))) for inner in op.body.nodes))
+        top, self.nodes = self.nodes, self.inside["loop"]
+        self.region(op.body, Around(f"{path}/"))
+        self.nodes = top
+        if op.body.result != given and node.id in around.needed:
+            self.refuse(path, "a loop in an experience gives the outputs of its nodes by name")
+        fields: Fields = {"id": node.id, "body": [inner.id for inner in op.body.nodes]}
+        if op.again is not None:
+            ends = op.again.args[0] if isinstance(op.again, Fn) and op.again.name == "!" else Fn("!", (op.again,))
+            fields["until"] = self.condition(ends, f"{path}.while", around)
+        if op.limit != MAX_ITERS:
+            fields["max_iters"] = op.limit
+        self.loops.append(fields)
+
+    # --- expressions ------------------------------------------------------------------------------
+
+    def bind(self, ref: Ref, path: str, around: Around) -> Expr:
+        if ref.root == "out":
+            id, *rest = ref.path
+            way = self.ways.get(str(id), ())
+            if tuple(rest[: len(way)]) != way:
+                self.refuse(path, f"reads another part of {id!r} than it writes, which alone an experience hands on")
+            return Ref("output", (id, *rest[len(way) :]))
+        if ref.root == "status":
+            return self.status(ref, path)
+        if ref.root == "secret":
+            return ref
+        if ref.root not in ROOTS:
+            self.refuse(path, f"an experience has no ${ref.root}")
+            return Lit(None)
+        return Ref(ROOTS[ref.root], ref.path)
+
+
+def _is_pipeline(node: Node) -> bool:
+    return isinstance(node.op, Map) and len(node.op.body.nodes) > 1

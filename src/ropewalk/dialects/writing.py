@@ -1,0 +1,170 @@
+"""What writers of notations share: problems, ids, references in the words of the document.
+
+A notation's writer subclasses `FlowWriter` and says in `bind` what a reference of the graph is in its
+documents. Everything that a notation cannot hold is told at once, each with the path of its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from ..codec.shape import set_fields
+from ..errors import ExpressionError, InvalidFlow, Problem
+from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref, rebind, select
+from ..expr.unlift import text_of, unlift
+from ..ir import Flow, Graph, Node, OnError, Policy, Retry, parts
+from ..ops import Call
+from ..values import Json
+
+Fields = dict[str, Json]
+Around = TypeVar("Around")
+"""What surrounds a node, as far as the meaning of references depends on it."""
+
+POLICY: Mapping[type[Any], tuple[str, ...]] = {
+    Policy: ("retry", "timeout", "on_error"),
+    Retry: ("attempts", "delay", "factor", "linear", "max_delay"),
+    OnError: ("value", "reported"),
+}
+
+
+OF_A_DIRECTORY = ("impl", "dataset", "experience")
+"""Namespaces of tools that are files of an experience."""
+
+
+class FlowWriter(Generic[Around]):
+    """Writes one flow; `problems` grow as it goes."""
+
+    kind: ClassVar[str]
+    """The notation, for messages: "chain"."""
+    held: ClassVar[Mapping[type[Any], tuple[str, ...]]]
+    """The fields of nodes, ops and policies that the writer looks at; any other that is set is refused."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.problems: list[Problem] = []
+        self.ids = set(ids(flow.body))
+
+    def document(self) -> Fields:
+        raise NotImplementedError
+
+    def bind(self, ref: Ref, path: str, around: Around) -> Expr:
+        """What a reference of the graph is in the document."""
+        raise NotImplementedError
+
+    @classmethod
+    def write(cls, flow: Flow) -> Fields:
+        """The document; InvalidFlow with everything that the notation cannot hold."""
+        writer = cls(flow)
+        document = writer.document()
+        if writer.problems:
+            raise InvalidFlow(dict.fromkeys(writer.problems))
+        return document
+
+    # --- what is refused ------------------------------------------------------------------------
+
+    def refuse(self, path: str, message: str) -> None:
+        self.problems.append(Problem(path=path, message=message))
+
+    def refuse_unheld(self, node: Node, path: str) -> None:
+        """What the graph can say of a node, and the notation cannot."""
+        if isinstance(node.op, Call) and node.op.tool.partition(":")[0] in OF_A_DIRECTORY:
+            self.refuse(path, f"calls {node.op.tool!r}, which only an experience in its directory has")
+        for value in (node, node.op, node.policy, node.policy.retry, node.policy.on_error):
+            known = self.held.get(type(value))
+            for name in set_fields(value):
+                if known is not None and name not in known:
+                    self.refuse(path, f"{self.kind}s have no word for {name!r} of a {type(value).__name__.lower()}")
+
+    def refuse_op(self, node: Node, path: str, instead: str = "") -> None:
+        said = f"{self.kind}s have no {type(node.op).__name__.lower()} nodes"
+        self.refuse(path, f"{said}; {instead}" if instead else said)
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def free(self, id: str) -> str:
+        """An id for a node that only the document needs."""
+        while id in self.ids:
+            id += "_"
+        self.ids.add(id)
+        return id
+
+    def named(self, expr: Expr, path: str, around: Around) -> Expr:
+        """References as the document names them."""
+        return rebind(expr, lambda ref: self.bind(ref, path, around))
+
+    def value(self, expr: Expr, path: str, around: Around) -> Json:
+        """A value as it stands in the document."""
+        try:
+            return unlift(self.named(expr, path, around))
+        except ExpressionError as wrong:
+            self.refuse(path, wrong.message)
+            return None
+
+    def condition(self, expr: Expr, path: str, around: Around) -> Json:
+        """The text of a condition, or a boolean."""
+        if isinstance(expr, Lit) and type(expr.value) is bool:
+            return expr.value
+        try:
+            return text_of(self.named(expr, path, around))
+        except ExpressionError as wrong:
+            self.refuse(path, wrong.message)
+            return False
+
+    def transform(self, expr: Expr, path: str, around: Around) -> tuple[str, Fields, Expr] | None:
+        """The type and config of the transform that a value is, and what it is applied to, in the words of
+        the document; None when it is none."""
+        from ..expr.untransform import untransform
+
+        try:
+            return untransform(self.named(expr, path, around))
+        except ExpressionError:
+            return None  # told where the value is written as one
+
+    def output(self, ref: Ref, root: str = "output", name: str | int | None = None) -> Expr:
+        """The output of a node where a leading `output` is skipped if the value has no such member."""
+        head, *rest = (ref.path[0] if name is None else name, *ref.path[1:])
+        if ref.elide or rest[:1] != ["output"]:
+            return Ref(root, (head, *rest))
+        found: Expr = Fn("coalesce", (Ref(root, (head,)),))
+        for key in rest:
+            found = select(found, key)
+        return found
+
+    def status(self, ref: Ref, path: str) -> Expr:
+        self.refuse(path, f"{self.kind}s cannot read how {ref.path[0]!r} ended")
+        return NULL
+
+    def variables(self) -> Fields:
+        """State as variables: untyped, and the last write stands."""
+        found: Fields = {}
+        for name, channel in self.flow.state.items():
+            path = f"state.{name}"
+            if channel.reduce != "last_wins":
+                self.refuse(path, f"a {self.kind}'s variables hold what was written last; {channel.reduce} is no way")
+            if channel.schema is not None:
+                self.refuse(path, f"a {self.kind}'s variables have no type; leave it out")
+            if channel.present:
+                found[name] = channel.initial
+        return found
+
+
+def outputs(body: Graph) -> Expr:
+    """The object of all outputs, which is the value of a region that says nothing else."""
+    return Obj(tuple((node.id, Ref("out", (node.id,))) for node in body.nodes))
+
+
+def ids(body: Graph) -> Iterator[str]:
+    """The ids of all nodes, those inside too."""
+    for node in body.nodes:
+        yield node.id
+        for _, part in parts(node.op):
+            if isinstance(part, Graph):
+                yield from ids(part)
+
+
+def milliseconds(seconds: float) -> int | float:
+    """Seconds as the number of milliseconds that is read as the same seconds."""
+    found = seconds * 1000
+    whole = round(found)
+    return whole if whole / 1000 == seconds else found

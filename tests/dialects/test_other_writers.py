@@ -1,0 +1,180 @@
+"""Flows as compositions, composites and experiences: documents as people write them, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builder.tools_for_flows import bad, count, fetch, search
+from ropewalk import flow
+from ropewalk.app import App
+from ropewalk.dialects import NOTATIONS
+from ropewalk.errors import InvalidFlow
+
+
+def document_of(built: Any, kind: str) -> dict[str, Any]:
+    """The document, which is written the same when it has been read."""
+    document: dict[str, Any] = built.done().export(kind)
+    notation = NOTATIONS[kind]
+    assert notation.write is not None
+    assert notation.write(notation.compile(document).flow) == document
+    return document
+
+
+def refusals(built: Any, kind: str) -> str:
+    with pytest.raises(InvalidFlow) as refused:
+        built.done().export(kind)
+    return str(refused.value)
+
+
+def test_a_composition_has_its_own_nodes_for_what_people_do() -> None:
+    with flow("offers", topic=str) as f:
+        hits = f.call(search, query=f.input.topic)
+        good = f.options(name="good").value(hits.filter(lambda hit: hit.score > 0.5))
+        pages = f.options(name="pages").for_each(good, lambda hit: f.call(fetch, url=hit.url), concurrency=4)
+        both = f.options(name="both").value(pages.zip(good))
+        f.options(name="named").value(f.value({"a": 1}).rename({"a": "b"}))
+        f.options(name="some").when(both.length() > 3, lambda: f.call(count, of=pages), {"n": 0})
+        f.options(fallback={"n": -1}).call(count, of=pages)
+    document = document_of(f, "composition")
+    nodes = {node.pop("id"): node for node in document["nodes"]}
+    assert document["inputSchema"]["required"] == ["topic"]
+    assert nodes == {
+        "search": {"type": "tool", "tool": "search", "inputMapping": {"query": "$input.topic"}},
+        "good": {"type": "filter", "items": "$output.search", "expression": "$item.score > 0.5"},
+        "pages": {"type": "map", "tool": "fetch", "items": "$output.good", "inputMapping": {"url": "$item.url"},
+                  "concurrency": 4},
+        "both": {"type": "merge", "sources": ["$output.pages", "$output.good"], "strategy": "zip"},
+        "value": {"type": "conditional", "condition": True, "then": {"a": 1}},
+        "named": {"type": "transform", "transform": {"type": "RENAME", "config": {"fields": {"a": "b"}}},
+                  "inputMapping": "$output.value"},
+        "some": {"type": "conditional", "condition": "length($output.both) > 3",
+                 "then": [{"id": "count", "type": "tool", "tool": "count", "inputMapping": {"of": "$output.pages"}}],
+                 "otherwise": {"n": 0}},
+        "count_2": {"type": "tool", "tool": "count", "inputMapping": {"of": "$output.pages"}, "onError": "fallback",
+                    "fallback": {"n": -1}},
+        "result": nodes["result"],
+    }  # fmt: skip
+    assert set(nodes["result"]["then"]) == set(nodes) - {"result"}
+
+
+def test_what_compositions_cannot_hold_is_told_at_once() -> None:
+    with flow("much", go=bool) as f:
+        f.settings(timeout=3)
+        f.options(when=f.input.go).call(fetch, url="a")
+        f.options(attempts=2).call(bad)
+        f.loop(lambda: f.value(1), limit=2)
+        f.for_each([1], lambda x: f.value(x), concurrency=2)
+        with f.parallel():
+            f.call(fetch, url="b")
+        f.value({"type": "tool", "id": "x"})
+    told = refusals(f, "composition")
+    for part in ("limit of time", "never skipped", "tries nothing again", "loop", "one tool", "block", "for a node"):
+        assert part in told, part
+
+
+def test_a_composite_holds_calls_with_conditions() -> None:
+    with flow("tool", topic=str) as f:
+        f.settings(timeout=2)
+        hits = f.call(search, query=f.input.topic)
+        f.options(when=hits.length() > 1, description="again").call(search, query=hits[0].url)
+        f.result(f.call(count, of=[f"{hits[0].url}"]))
+    document = document_of(f, "composite")
+    assert (document["name"], document["mode"], document["timeout"]) == ("tool", "compose", 2000)
+    assert document["steps"] == [
+        {"name": "search", "tool": "search", "inputMapping": {"query": "$input.topic"}},
+        {"name": "search_2", "tool": "search", "inputMapping": {"query": "$steps[0][0].url"},
+         "condition": "length($steps[0]) > 1", "description": "again"},
+        {"name": "count", "tool": "count", "inputMapping": {"of": ["${interpolate($steps[0][0].url)}"]}},
+    ]  # fmt: skip
+    with flow("no", topic=str) as f:
+        kept = f.state("kept")
+        f.set(kept, 1)
+        f.options(fallback=None).call(bad)
+        f.result(f.input.topic)
+    told = refusals(f, "composite")
+    for part in ("no state", "compute", "tried once", "last step gave"):
+        assert part in told, part
+
+
+def test_an_experience_has_edges_loops_and_pipelines() -> None:
+    with flow("site") as f:
+        f.settings(parallel=True, limit=4)
+        seen = f.state("seen", {"type": "string"}, initial="")
+        n = f.state("n", {"type": "number"})
+        hits = f.call(search, query="a")
+        f.options(name="pages").for_each(
+            hits, lambda hit: f.options(into=seen, attempts=2, delay=0.1).call(fetch, url=hit.url), concurrency=2
+        )
+        f.options(name="rounds").loop(
+            lambda: f.options(name="step", writes=lambda out: {n: out.n}).call(count, of=[seen]),
+            while_=~(n == 3), limit=5, collect=False,
+        )  # fmt: skip
+
+        def mail(hit: Any) -> Any:
+            page = f.options(name="page").call(fetch, url=hit.url)
+            return f.options(name="mail", reported=True).call(count, of=[page])
+
+        f.options(name="mails").for_each(hits, mail, concurrency=4)
+    document = document_of(f, "experience")
+    assert document["state"]["schema"] == {
+        "seen": {"type": "string", "default": ""}, "n": {"type": "number"},
+    }  # fmt: skip
+    assert document["graph"] == {
+        "nodes": [
+            {"id": "search", "kind": "call", "tool": "search", "args": {"query": "a"}},
+            {"id": "pages", "kind": "call", "tool": "fetch", "args": {"url": "$item.url"}, "writes": ["seen"],
+             "on_error": {"policy": "retry", "attempts": 2, "base_ms": 100},
+             "for_each": {"source": "$output.search", "concurrency": 2}},
+            {"id": "step", "kind": "call", "tool": "count", "args": {"of": ["$state.seen"]}, "output": "n",
+              "writes": ["n"]},
+            {"id": "page", "kind": "call", "tool": "fetch", "args": {"url": "$item.url"}},
+            {"id": "mail", "kind": "call", "tool": "count", "args": {"of": ["$output.page"]}, "on_error": "skip"},
+        ],
+        "edges": [{"from": "search", "to": "pages"}, {"from": "search", "to": "mails"}],
+        "loops": [{"id": "rounds", "body": ["step"], "until": "$state.n == 3", "max_iters": 5}],
+        "pipelines": [{"id": "mails", "items": "$output.search", "stages": ["page", "mail"]}],
+    }  # fmt: skip
+
+
+def test_what_experiences_cannot_hold_is_told_at_once() -> None:
+    with flow("order") as f:
+        f.settings(parallel=True)
+        n = f.state("n", {"type": "number"})
+        f.loop(lambda: f.options(into=n).call("server:count"), limit=2, collect=False)
+        f.options(into=n).call("server:count")
+        f.result(n)
+    assert "in this order" in refusals(f, "experience")
+    with flow("much", x=str) as f:
+        f.settings(timeout=3)
+        f.state("any", initial=1)
+        a = f.options(when=f.input.x == "a", timeout=1).call(fetch, url="a")
+        f.options(fallback="x", name="b-c").call(fetch, url=a)
+        f.when(a == 1, 1, 2)
+        f.result(a)
+    told = refusals(f, "experience")
+    for part in ("limit of time", "type of its input", "declared as one of", "another thing", "skipped and reported",
+                 "letters, digits", "branch", "gives its state"):  # fmt: skip
+        assert part in told, part
+
+
+def test_tools_of_a_directory_stay_there() -> None:
+    experience = {
+        "name": "here", "version": "0.1.0", "state": {"schema": {}},
+        "graph": {"nodes": [{"id": "a", "kind": "tool", "impl": "./a.py"}]},
+    }  # fmt: skip
+    with pytest.raises(InvalidFlow, match="only an experience in its directory has"):
+        App("memory").convert({"kind": "experience", **experience}, "chain")
+
+
+def test_documents_are_converted_where_the_meaning_allows() -> None:
+    app = App("memory")
+    second = {"name": "b", "tool": "y", "inputMapping": {"of": "$prev"}, "condition": "$prev != null"}
+    composite = {"name": "t", "mode": "compose", "steps": [{"name": "a", "tool": "x"}, second]}
+    chain = app.convert(composite, "chain")
+    assert [node["id"] for node in chain["nodes"]] == ["a", "b", "result"]
+    assert chain["nodes"][2]["input"] == "$prev"
+    assert app.convert(chain, "flow")["kind"] == "flow"
+    with pytest.raises(InvalidFlow, match="never skipped"):
+        app.convert(composite, "composition")
