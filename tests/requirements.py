@@ -6,6 +6,8 @@ two against each other. An id is never used again for something else.
 
 from __future__ import annotations
 
+from requirements_experiences import EXPERIENCES
+
 CHAINS = """
 CHAIN-FN-1      twelve documented functions in snake_case over a default app; app.chains has the same as methods
 CHAIN-FN-2      in ropewalk.toolchain execute_chain is async and the others are plain functions
@@ -246,7 +248,7 @@ DATASET-4   mcp-resource gives what the server's resource holds
 DATASET-5   only files inside the directory, within the limit of size
 """
 
-ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY, COMPOSITES, MODULES)
+ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY, COMPOSITES, MODULES, EXPERIENCES)
 REQUIREMENTS: dict[str, str] = {
     (words := line.split(maxsplit=1))[0]: words[1] for part in ALL for line in part.split("\n") if line
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
+from os.path import basename
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .check import Checked, check
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     Source: TypeAlias = Path | str | Mapping[str, Any] | Built | FlowBuilder
 
+EXPERIENCE = ("experience.yaml", "experience.yml", "experience.json")
 KEPT = 256  # compiled definitions
 
 
@@ -66,7 +68,10 @@ class Definitions:
         limits = DocumentLimits(size=most.file_size, nesting=most.nesting, aliases=most.aliases)
         document = load(source, limits=limits)
         try:
-            return self.loaded(document.data, document)
+            data = document.data
+            if type(data) is dict and "kind" not in data and basename(document.file) in EXPERIENCE:
+                data = {**data, "kind": "experience"}  # the file's name says so, whatever is missing in it
+            return self.loaded(data, document)
         except InvalidFlow as exc:
             root = _directory_of(document) if exc.flow is not None else None
             files: Iterable[Problem] = ()

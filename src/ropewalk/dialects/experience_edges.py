@@ -144,7 +144,7 @@ def _sorted(ids: list[str], into: Mapping[str, list[Edge]], report: Report) -> l
     if stuck:
         needs = {id: {edge.source for edge in into[id]} for id in stuck}
         for cycle in cycles(stuck, needs):
-            around = [cycle[0], *reversed(cycle)]  # in the direction of the edges
+            around = [*cycle, cycle[0]]
             edge = next(e for e in into[around[1]] if e.source == around[0])
             say(report, edge.path, f"these nodes wait for each other: {' -> '.join(around)}")
     return ready

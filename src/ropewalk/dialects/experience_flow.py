@@ -217,7 +217,7 @@ class ExperienceCompiler:
         if node.kind not in ("dataset", "call", "experience"):
             return Ref("out", (own, "state_delta"))
         fields = node.get("writes", [])
-        if not fields:
+        if not fields or fields[0] not in self.document.schema:  # which has been reported
             return None
         way: Path = ("finalState",) if node.kind == "experience" else _output(node)
         return Obj(((str(fields[0]), Ref("out", (own, *way))),))

@@ -59,8 +59,8 @@ NODE: Final[dict[str, Checker]] = {
     "writes": f.names,
     "phase": f.name,
     "on_error": f.anything,
-    "for_each": f.mapping,
-    "source": f.mapping,
+    "for_each": f.anything,
+    "source": f.anything,
     "tool": f.name,
     "output": output,
     "prompt": f.text,
@@ -172,7 +172,7 @@ def node_of(value: Json, path: str, report: Report, what: str = "an object") -> 
         given["on_error"] = _on_error(given["on_error"], join(path, "on_error"), report)
     if "for_each" in given:
         given["for_each"] = object_of(given["for_each"], FOR_EACH, join(path, "for_each"), report, required=("source",))
-    if isinstance(given.get("source"), dict):
+    if "source" in given:
         given["source"] = _source(given["source"], join(path, "source"), report)
     node = ExperienceNode(path, given)
     if node.kind:
@@ -187,18 +187,22 @@ def _fits(node: ExperienceNode, report: Report) -> None:
         say(report, join(node.path, "kind"), LATER[kind])
     needed = NEEDED.get(kind)
     if needed is not None and needed not in node.fields:
-        say(report, join(node.path, needed), f"required for a {kind} node")
+        say(report, join(node.path, needed), f"required for {_a(kind)} node")
     for key in node.fields:
         kinds = ONLY_FOR.get(key)
         if kinds is not None and kind not in kinds:
-            say(report, join(node.path, key), f"a {kind} node has no {key}; only {' or '.join(kinds)} nodes do")
+            say(report, join(node.path, key), f"{_a(kind)} node has no {key}; only {' or '.join(kinds)} nodes do")
     if kind == "wait" and ("event" in node.fields) == ("approval" in node.fields):
         say(report, node.path, "a wait node needs either event or approval")
     writes = node.get("writes", [])
     least, most = WRITES.get(kind, (0, len(writes)))
     if not least <= len(writes) <= most:
         said = "exactly one field" if least == most else "at most one field"
-        say(report, join(node.path, "writes"), f"a {kind} node writes {said} of the state, not {len(writes)}")
+        say(report, join(node.path, "writes"), f"{_a(kind)} node writes {said} of the state, not {len(writes)}")
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
 
 
 def _on_error(value: Json, path: str, report: Report) -> dict[str, Json]:
@@ -214,8 +218,10 @@ def _on_error(value: Json, path: str, report: Report) -> dict[str, Json]:
     return given
 
 
-def _source(value: dict[str, Json], path: str, report: Report) -> dict[str, Json]:
+def _source(value: Json, path: str, report: Report) -> dict[str, Json]:
     given = object_of(value, SOURCE, path, report)
+    if not isinstance(value, dict):
+        return given
     places = [key for key in SOURCES if key in given]
     if len(places) != 1:
         named = ", ".join(SOURCES)

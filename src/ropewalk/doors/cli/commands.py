@@ -16,6 +16,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "plan": ("define:plan", "Show what would run, in which order, with which tools."),
     "graph": ("define:graph", "Draw a definition: mermaid, svg or text."),
     "convert": ("define:convert", "Write a definition in another notation."),
+    "schema": ("schema:schema", "Print the JSON Schema of a notation's documents, for editors."),
     "run": ("run:run", "Run a definition and print its result."),
     "resume": ("run:resume", "Go on with a run after a crash; what is recorded is not called again."),
     "runs ls": ("runs:ls", "List runs, newest first."),

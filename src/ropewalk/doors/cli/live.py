@@ -68,7 +68,9 @@ class Live:
         if not self._over:
             now = time.time()
             for path, at in list(tally.running.items())[:_SHOWN]:
-                parts.append(Text.assemble(("… ", "cyan"), visible(path), (f"  {duration(max(0.0, now - at))}", "dim")))
+                phase = tally.phases.get(path)
+                shown = visible(f"{phase}: {path}" if phase else path)
+                parts.append(Text.assemble(("… ", "cyan"), shown, (f"  {duration(max(0.0, now - at))}", "dim")))
             if len(tally.running) > _SHOWN:
                 parts.append(Text(f"  and {len(tally.running) - _SHOWN:,} more running", style="dim"))
         return Group(*parts, self._bar())
@@ -99,6 +101,7 @@ def _ended(ended: Ended) -> Text:
     style = _STYLE[ended.how]
     return Text.assemble(
         (f"{MARKS[ended.how]} ", style),
+        (visible(f"{ended.phase}: ") if ended.phase else "", "dim"),
         visible(ended.path),
         (f"  {visible(ended.note)}", style if ended.how == "failed" else "dim"),
     )

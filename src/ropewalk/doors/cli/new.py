@@ -15,27 +15,29 @@ from .exits import UsageError
 from .options import Json
 
 _FILES = {"ropewalk.toml": "ropewalk.toml", "tools.py": "tools.py.txt"}
+_MODULES = {"tools/greet.py": "greet.py.txt", "tools/sum_up.py": "sum_up.py.txt"}
 
 
 def new(
     directory: Path,
     /,
     *,
-    kind: Annotated[Literal["chain", "composition"], Parameter(help="What to begin with.")] = "chain",
+    kind: Annotated[Literal["chain", "composition", "experience"], Parameter(help="What to begin with.")] = "chain",
     json: Json = False,
 ) -> Answer:
-    """Make DIRECTORY with a ropewalk.toml, tools in Python, and a definition that runs at once."""
+    """Make DIRECTORY with tools in Python and a definition that runs at once."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory} is there already, and not empty; name a new directory")
     directory.mkdir(parents=True, exist_ok=True)
     template = files(__package__).joinpath("template")
     made = []
     definition = f"{kind}.yaml"
-    for name, kept in {**_FILES, definition: definition}.items():
+    for name, kept in {**(_MODULES if kind == "experience" else _FILES), definition: definition}.items():
         path = directory / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(template.joinpath(kept).read_text(encoding="utf-8"), encoding="utf-8")
         made.append(str(path))
-    run = f"cd {shlex.quote(str(directory))} && ropewalk run {definition}"
+    run = f"cd {shlex.quote(str(directory))} && ropewalk run {'.' if kind == 'experience' else definition}"
     return Answer(
         data={"directory": str(directory), "files": made, "next": run}, text="\n".join([*made, "", f"now: {run}"])
     )

@@ -26,6 +26,7 @@ class Ended:
     path: str
     how: str
     note: str
+    phase: str = ""
 
 
 @dataclass(slots=True)
@@ -35,6 +36,8 @@ class Tally:
     total: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     running: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+    """The phase of each node that runs, where it has one."""
     last: deque[Ended] = field(default_factory=lambda: deque(maxlen=_KEPT))
     failures: list[Ended] = field(default_factory=list)
     started: float = 0.0
@@ -51,10 +54,14 @@ class Tally:
         self.run_id = self.run_id or event.run_id
         if kind == "node.started":
             self.running[event.path] = event.at
+            phase = (event.data or {}).get("phase")
+            if phase:
+                self.phases[event.path] = str(phase)
         elif kind in _ENDS:
             began = self.running.pop(event.path, None)
             self.counts[_ENDS[kind]] += 1
-            ended = Ended(event.path or event.node, _ENDS[kind], _note(event, began))
+            phase = self.phases.pop(event.path, "")
+            ended = Ended(event.path or event.node, _ENDS[kind], _note(event, began), phase)
             self.last.append(ended)
             if ended.how == "failed" and len(self.failures) < _KEPT:
                 self.failures.append(ended)
@@ -78,5 +85,6 @@ def _note(event: Event, began: float | None) -> str:
 
 
 def line(ended: Ended) -> str:
-    """`✓ path  note`."""
-    return visible(f"{MARKS[ended.how]} {ended.path}  {ended.note}".rstrip())
+    """`✓ path  note`, with the phase before the path where there is one."""
+    phase = f"{ended.phase}: " if ended.phase else ""
+    return visible(f"{MARKS[ended.how]} {phase}{ended.path}  {ended.note}".rstrip())
