@@ -140,6 +140,12 @@ def write_check(
     return lambda writes: check_writes(channels, writes, node)
 
 
+def fitting_types(channel: Channel) -> frozenset[type] | None:
+    """The Python types whose values are sure to fit the type that a channel declares; None: all are."""
+    names = _declared_types(channel)
+    return frozenset((type(None), *(kind for name in names for kind in _PLAIN_TYPES.get(name, ())))) if names else None
+
+
 def _takes(channel: Channel) -> str | None:
     chosen = REDUCERS.get(channel.reduce)
     return None if chosen is None else chosen.takes
@@ -157,6 +163,17 @@ def undeclared(name: str, channels: Mapping[str, Channel], node: str = "") -> In
     if node:
         return InvalidValue("", f'Node "{node}" wrote to undeclared state field "{name}"{hint}')
     return InvalidValue(f"state.{name}", f'undeclared state field "{name}"{hint}')
+
+
+_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
+    "null": (),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list,),
+    "object": (dict,),
+}
 
 
 def json_type(value: Json) -> str:

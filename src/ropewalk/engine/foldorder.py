@@ -159,6 +159,12 @@ def _walked(needs: Needs, group: tuple[int, ...]) -> list[int]:
     return found
 
 
+def in_sequence(needs: Needs) -> list[int] | None:
+    """The one order in which the nodes can run; None where there is more than one."""
+    order = _topological(needs)
+    return order if all(before in needs[after] for before, after in pairwise(order)) else None
+
+
 def _topological(needs: Needs) -> list[int]:
     """Every node after those it needs; without the nodes that stand in or behind a cycle."""
     then, left = _then(needs), [len(before) for before in needs]

@@ -98,7 +98,19 @@ class Spot:
 class Region:
     """What compiling knows of one region: its place in the tree and the slots of its nodes."""
 
-    __slots__ = ("binds", "flat", "graph", "label", "outer", "owner", "searched", "size", "spots", "writes")
+    __slots__ = (
+        "binds",
+        "flat",
+        "graph",
+        "label",
+        "outer",
+        "owner",
+        "searched",
+        "sequential",
+        "size",
+        "spots",
+        "writes",
+    )
 
     def __init__(self, graph: Graph, outer: Region | None, owner: Spot | None, label: str, binds: str) -> None:
         self.graph, self.outer, self.owner, self.label, self.binds = graph, outer, owner, label, binds
@@ -110,6 +122,7 @@ class Region:
         self.size = slot
         self.writes = False
         self.flat = graph.ordered and not any(bodies(node) for node in graph.nodes)  # its rounds share a frame
+        self.sequential = graph.ordered  # also where the needs leave but one order
         self.searched = True  # whether something in it may look for the lane of its task
 
     def slot(self) -> int:

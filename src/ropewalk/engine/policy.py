@@ -15,7 +15,7 @@ from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ..expr.ast import Obj, Ref
 from ..expr.budget import weigh
 from ..ir import Channel, Getter, Node, Policy, Writes, Yield
-from ..state import write_check
+from ..state import fitting_types, write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
 from .failure import as_error, late, named, retryable
@@ -99,9 +99,13 @@ def write_hook(
     if isinstance(kept, Obj) and len(kept.fields) == 1 and kept.fields[0][1] == Ref("out", (node.id,)):
         name = kept.fields[0][0]
         channel = channels.get(name)
-        if region.graph.ordered and channel is not None and channel.reduce == "last_wins" and channel.schema is None:
+        if region.sequential and channel is not None and channel.reduce == "last_wins":
+            fitting = fitting_types(channel)
 
             def keep_output(frame: Frame, value: Json) -> None:
+                if fitting is not None and type(value) not in fitting:
+                    apply(frame)  # which says what is wrong
+                    return
                 frame[STATE][name] = value
                 frame[LOG].append((name, value))
 

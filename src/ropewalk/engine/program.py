@@ -14,7 +14,7 @@ from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
 from . import policy
 from .caller import Caller
-from .foldorder import writes_of
+from .foldorder import in_sequence, writes_of
 from .foldplan import FoldPlan, fold_into
 from .frame import LOG, STATE, Region, Spot
 from .observe import noted, readied, watched, wrote
@@ -124,20 +124,23 @@ class Builder:
         self.count += len(body.nodes)
         writes = [writes_of(node) for node in body.nodes]
         region.writes = any(w is not None for w in writes)
-        plan = None
-        if region.writes and not body.ordered:
-            plan = self.plans[region] = FoldPlan(region, writes, self.channels)
         spots = [region.spots[node.id] for node in body.nodes]
+        needs = [] if body.ordered else _needs(body)
+        sequence = None if body.ordered or self.watched else in_sequence(needs)  # who watches is told what is ready
+        if sequence is not None:
+            spots = [spots[i] for i in sequence]
+        region.sequential = body.ordered or sequence is not None
+        plan = None
+        if region.writes and not region.sequential:
+            plan = self.plans[region] = FoldPlan(region, writes, self.channels)
         cells = [self.node(spot, plan) for spot in spots]
         region.searched = searched(cells)
         result = compile_expr(body.result, Scope(region, None).resolve)
         finish = self._finish(region, result, plan)
-        if body.ordered:
+        if region.sequential:
             if not self.records:
                 return bare_line(cells, spots, finish)
             return line(cells, spots, result, finish, region.flat)
-        position = {node.id: i for i, node in enumerate(body.nodes)}
-        needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
         return graph(cells, spots, needs, body.limit, finish, readied(spots) if self.watched else None)
 
     def node(self, spot: Spot, plan: FoldPlan | None) -> Cell:
@@ -213,6 +216,11 @@ class Builder:
             return Yield(result(frame), frame[LOG])
 
         return ordered if plan is None else folded
+
+
+def _needs(body: Graph) -> list[list[int]]:
+    position = {node.id: i for i, node in enumerate(body.nodes)}
+    return [[position[id] for id in body.needs[node.id]] for node in body.nodes]
 
 
 def _cell(step: Step, spot: Spot, hook: Hook | None) -> Cell:

@@ -247,7 +247,7 @@ class Run(Lane):
                         skipped.add(spot.id)
             if not whole:
                 # In loop mode the state is with the last round's frame.
-                rounds = [track[0] for track in self.records if track[0][REGION] is main and main.graph.ordered]
+                rounds = [track[0] for track in self.records if track[0][REGION] is main and main.sequential]
                 state = self.program.folded(frame, rounds[-1][STATE] if rounds else state)
         elif type(value) is dict:
             outputs = value

@@ -48,7 +48,7 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
         raise AssertionError("the flow's own region is opened by the run")
     prev = scope.prev() if uses_prev else None
     view = scope.view()
-    attempts, writes, lane_here = owner.attempt_slot, region.writes, scope.region.graph.ordered
+    attempts, writes, lane_here = owner.attempt_slot, region.writes, scope.region.sequential
 
     def open_(frame: Frame, key: int | None = None, item: Json = None, lane: Lane | None = None) -> Frame:
         state = view(frame)
