@@ -30,6 +30,10 @@ NOT_NEEDED = {
     "other tools": ["mcp", "httpx2", "ropewalk.tools.providers", "ropewalk.tools.openapi", "ropewalk.tools.mcp"],
     "stored chains": ["ropewalk.chains", "ropewalk.runs"],
     "messages": ["difflib"],
+    "other notations": [
+        *("ropewalk.dialects.composition", "ropewalk.dialects.composite", "ropewalk.dialects.experience"),
+        *("ropewalk.dialects.flow", "ropewalk.builder"),
+    ],
     "drawings": ["ropewalk.draw", "ropewalk.plan"],
 }
 

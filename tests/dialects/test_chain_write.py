@@ -10,7 +10,7 @@ from builder.tools_for_flows import bad, count, fetch, flaky, search
 from ropewalk import App, flow
 from ropewalk.builder import Built
 from ropewalk.dialects import NOTATIONS
-from ropewalk.dialects.chain_result import compile_chain
+from ropewalk.dialects.chain_result import compile_document as compile_chain
 from ropewalk.errors import InvalidFlow, NotFound
 from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Flow, Graph, Node

@@ -16,7 +16,7 @@ from properties.made_flows import FLAKY, answer
 from ropewalk import flow
 from ropewalk.app import App
 from ropewalk.builder import Built, FlowBuilder, Ref
-from ropewalk.dialects.chain_result import compile_chain
+from ropewalk.dialects.chain_result import compile_document as compile_chain
 from ropewalk.dialects.chain_write import ChainWriter
 from ropewalk.source import dump
 from ropewalk.values import canonical

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from ..dialects.composite import NAMESPACE, compile_composite, spec_problems
+from ..dialects.composite import NAMESPACE, spec_problems
+from ..dialects.composite import compile_document as compile_composite
 from ..dialects.notation import Compiled
 from ..engine.flowtool import FlowTool, cycle, flow_of
 from ..errors import InvalidFlow, InvalidValue, Problem, UnresolvedReference

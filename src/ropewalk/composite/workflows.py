@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..dialects.composite import compile_composite
+from ..dialects.composite import compile_document as compile_composite
 from ..engine.flowtool import FlowTool, flow_of, value_of
 from ..errors import ConfigError, InvalidFlow, NotFound, Problem
 from ..fitting import calls_of, check_input

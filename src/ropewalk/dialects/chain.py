@@ -1,6 +1,6 @@
 """Tool chains: five modes over one list of nodes, with variables as state.
 
-`read` turns a config into a ChainDocument with defaults filled in; `compile_chain` turns that into
+`read` turns a config into a ChainDocument with defaults filled in; `compile_document` turns that into
 a Flow. Both report every problem at once, in the words of the document.
 """
 

@@ -10,22 +10,21 @@ from ..ir import Flow
 from ..values import Json
 from .chain import read
 from .chain_flow import ChainCompiler
-from .notation import Compiled, failures, notation, told_together
+from .notation import Compiled, failures, told_together
 
 
-def _fits(document: Mapping[str, Json]) -> bool:
+def fits(document: Mapping[str, Json]) -> bool:
     nodes = document.get("nodes")
     return isinstance(nodes, list) and "graph" not in document
 
 
-def _write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow) -> dict[str, Json]:
     from .chain_write import ChainWriter  # most who read chains write none
 
     return ChainWriter.write(flow)
 
 
-@notation("chain", fits=_fits, write=_write)
-def compile_chain(config: Mapping[str, Json]) -> Compiled:
+def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a chain; raises InvalidFlow with every problem of the document."""
     chain = read(config)
     compiler = ChainCompiler(chain)

@@ -1,6 +1,6 @@
 """Composite tools: steps one after another, each a tool call, as one tool.
 
-`compile_composite` reads the document and turns it into a Flow; `spec_problems` are the checks that
+`compile_document` reads the document and turns it into a Flow; `spec_problems` are the checks that
 a builder makes first. What the references in it mean is in `composite_steps.py`.
 """
 
@@ -17,7 +17,7 @@ from . import fields as f
 from .composite_steps import StepReader, Steps
 from .fields import Checker, Report, known_keys, say
 from .nodes import is_schema
-from .notation import Compiled, notation
+from .notation import Compiled
 
 NAMESPACE: Final = "composable"
 """Of the ids of composite tools: `composable:<name>`."""
@@ -50,18 +50,17 @@ def spec_problems(spec: Any) -> list[Problem]:
     return found
 
 
-def _fits(document: Mapping[str, Json]) -> bool:
+def fits(document: Mapping[str, Json]) -> bool:
     return str(document.get("mode")).strip().lower() == "compose" and "steps" in document
 
 
-def _write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow) -> dict[str, Json]:
     from .composite_write import CompositeWriter  # most who read them write none
 
     return CompositeWriter.write(flow)
 
 
-@notation("composite", fits=_fits, write=_write)
-def compile_composite(config: Mapping[str, Json]) -> Compiled:
+def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a composite; raises InvalidFlow with every problem of the document."""
     report: Report = []
     given = known_keys(f.own(config, "", report), FIELDS, "", report)

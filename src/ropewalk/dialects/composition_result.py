@@ -9,17 +9,20 @@ from ..errors import InvalidFlow, NodeFailed, Problem
 from ..ir import Flow
 from ..values import Json
 from .composition import CompositionDocument, is_composition, read
-from .notation import Compiled, notation, told_together
+from .notation import Compiled, told_together
 
 
-def _write(flow: Flow) -> dict[str, Json]:
+def fits(document: Mapping[str, Json]) -> bool:
+    return is_composition(document)
+
+
+def write(flow: Flow) -> dict[str, Json]:
     from .composition_write import CompositionWriter  # most who read them write none
 
     return CompositionWriter.write(flow)
 
 
-@notation("composition", fits=is_composition, write=_write)
-def compile_composition(config: Mapping[str, Json]) -> Compiled:
+def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a composition; raises InvalidFlow with every problem of the document."""
     from .composition_flow import CompositionCompiler  # most processes run none
 

@@ -11,23 +11,22 @@ from ..ops import Call
 from ..values import Json
 from .experience import ExperienceDocument, read
 from .experience_flow import ExperienceCompiler
-from .notation import Compiled, notation, told_together
+from .notation import Compiled, told_together
 
 METRICS: Final = ("tokens_in", "tokens_out", "cost_usd")
 
 
-def _fits(document: Mapping[str, Json]) -> bool:
+def fits(document: Mapping[str, Json]) -> bool:
     return isinstance(document.get("graph"), Mapping)
 
 
-def _write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow) -> dict[str, Json]:
     from .experience_write import ExperienceWriter  # most who read experiences write none
 
     return ExperienceWriter.write(flow)
 
 
-@notation("experience", fits=_fits, write=_write)
-def compile_experience(config: Mapping[str, Json]) -> Compiled:
+def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile an experience; raises InvalidFlow with every problem of the document."""
     document = read(config)
     flow = ExperienceCompiler(document).flow() if document.nodes else None

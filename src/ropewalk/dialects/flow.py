@@ -7,21 +7,20 @@ from typing import Any
 
 from ..ir import Flow
 from ..values import Json
-from .notation import Compiled, failures, notation
+from .notation import Compiled, failures
 
 
-def _fits(document: Mapping[str, Json]) -> bool:
+def fits(document: Mapping[str, Json]) -> bool:
     return "ropewalk" in document
 
 
-def _write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow) -> dict[str, Json]:
     from ..codec import flow_to_json  # other notations do without
 
     return {"kind": "flow", **flow_to_json(flow)}
 
 
-@notation("flow", fits=_fits, write=_write)
-def compile_flow_document(document: Mapping[str, Json]) -> Compiled:
+def compile_document(document: Mapping[str, Json]) -> Compiled:
     """Read the JSON of a flow; raises InvalidFlow at the first place that is none."""
     from ..codec import flow_from_json
 

@@ -1,15 +1,16 @@
 """What a notation is: a kind, a test of shape, and a pure function from document to Flow.
 
-To add one, write a file here with a function decorated by `@notation("kind", fits=...)` and import
-it in this folder's `__init__`. Documents are told apart by `kind:` or else by shape. One that can hold
-a flow made elsewhere also has a writer, beside its reader and imported when it is used.
+To add one, write a file here with `fits(document)` and `compile_document(document)`, and name it in
+NOTATIONS. Documents are told apart by `kind:` or else by shape. One that can hold a flow made elsewhere
+also has `write(flow)`. A file is imported when the first document of its kind comes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 from ..check import check
 from ..errors import InvalidFlow, NodeFailed, NotFound, Problem
@@ -40,36 +41,45 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """`fits` tells its documents by their shape, `compile` reads one, `write` (None: it has no writer)
-    makes one of a flow, or raises InvalidFlow with everything in the flow that it cannot hold."""
+    """One kind of document, and the file here that knows it."""
 
     kind: str
-    fits: Callable[[Mapping[str, Json]], bool]
-    compile: Callable[[Mapping[str, Json]], Compiled]
-    write: Callable[[Flow], dict[str, Json]] | None = None
+    file: str
+
+    @property
+    def fits(self) -> Callable[[Mapping[str, Json]], bool]:
+        """Whether a document without `kind` has the shape of this one."""
+        return self._named("fits")  # type: ignore[no-any-return]
+
+    @property
+    def compile(self) -> Callable[[Mapping[str, Json]], Compiled]:
+        """Reads a document; raises InvalidFlow with every problem."""
+        return self._named("compile_document")  # type: ignore[no-any-return]
+
+    @property
+    def write(self) -> Callable[[Flow], dict[str, Json]] | None:
+        """Makes a document of a flow, or raises InvalidFlow with everything in the flow that it cannot hold;
+        None where flows are not written in it."""
+        return self._named("write")  # type: ignore[no-any-return]
+
+    def _named(self, name: str) -> Any:
+        return getattr(import_module(f".{self.file}", __package__), name, None)
 
 
-NOTATIONS: dict[str, Notation] = {}
-
-
-def notation(
-    kind: str,
-    *,
-    fits: Callable[[Mapping[str, Json]], bool],
-    write: Callable[[Flow], dict[str, Json]] | None = None,
-) -> Callable[[Callable[[Mapping[str, Json]], Compiled]], Callable[[Mapping[str, Json]], Compiled]]:
-    """Register a compiler of documents of `kind`; it raises InvalidFlow with every problem."""
-
-    def register(compile: Callable[[Mapping[str, Json]], Compiled]) -> Callable[[Mapping[str, Json]], Compiled]:
-        NOTATIONS[kind] = Notation(kind, fits, compile, write)
-        return compile
-
-    return register
+NOTATIONS: Final[dict[str, Notation]] = {
+    kind: Notation(kind, file)
+    for kind, file in {  # the broadest shape first
+        "chain": "chain_result",
+        "composite": "composite",
+        "composition": "composition_result",
+        "experience": "experience_result",
+        "flow": "flow",
+    }.items()
+}
 
 
 def notation_of(document: Json) -> Notation:
-    """The notation of a document: what its `kind` says, else the last one whose shape it has: the
-    broadest is registered first."""
+    """The notation of a document: what its `kind` says, else the last one whose shape it has."""
     if not isinstance(document, Mapping):
         raise InvalidFlow([Problem(path="", message="a definition is an object with named fields")])
     kind = document.get("kind")
