@@ -137,6 +137,36 @@ def test_a_flow_in_python_and_the_chain_that_does_the_same(examples: Path) -> No
     assert "kind: chain" in done.stdout
 
 
+def test_experiences_in_directories(examples: Path) -> None:
+    assert answer("run", "experiences/hello", cwd=examples)["finalState"] == {"greeting": "hello, World"}
+    state = answer("run", "experiences/sales", cwd=examples)["finalState"]
+    assert state["regions"] == {"north": 750.5, "south": 349.5, "west": 75.0}
+    assert (state["total"], state["remark"]) == (1175.0, "north sold most, 64% of everything")
+
+
+def test_pages_of_a_flaky_server(examples: Path) -> None:
+    done = call(sys.executable, "experiences/flaky/show.py", cwd=examples)
+    assert done.returncode == 0, done.stderr
+    assert "status: partial" in done.stdout
+    assert "asked: {'/page/1': 2, '/page/2': 2, '/page/3': 2, '/page/4': 2}" in done.stdout
+    assert "titles: ['Chapter 1', 'Chapter 2', 'Chapter 4']" in done.stdout
+    assert "page 3 has no title" in done.stdout
+
+
+@pytest.mark.node
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_an_experience_in_two_languages(examples: Path) -> None:
+    state = answer("run", "experiences/two_languages", cwd=examples)["finalState"]
+    assert state["said"] == "a: 3; rope: 2; line: 1; and: 1"
+
+
+def test_an_experience_that_calls_an_mcp_server(examples: Path, repository: Path) -> None:
+    given = json.dumps({"repo": str(repository)})
+    done = answer("run", "experiences/git_log", "--input", given, cwd=examples)
+    assert done["status"] == "completed", done["errors"]
+    assert done["finalState"]["summary"] == {"commits": 4, "authors": ["Rope Walker"], "clean": True}
+
+
 def test_a_killed_run_is_resumed_and_ships_nothing_twice(examples: Path) -> None:
     done = call(sys.executable, "resume/show.py", cwd=examples)
     assert done.returncode == 0, done.stderr

@@ -38,10 +38,12 @@ class Retry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnError:
     """What stands in for a node that gave up: `value` (sees the root error). A `reported`
-    failure is listed in the run's errors and makes it partial; otherwise it is handled."""
+    failure is listed in the run's errors and makes it partial; otherwise it is handled. Without
+    `writes` the node's updates of the state are not made from what stands in."""
 
     value: Expr = NULL
     reported: bool = False
+    writes: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

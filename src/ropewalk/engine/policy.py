@@ -115,11 +115,12 @@ def write_hook(
 
 def writing(go: Go, apply: Callable[[Frame], None], spot: Spot) -> Go:
     """After the node is done, fold in its own writes, which see its output."""
-    slot = spot.slot
+    slot, on_error = spot.slot, spot.node.policy.on_error
+    stands = on_error is None or on_error.writes
 
     async def run(frame: Frame) -> Any:
         value = await go(frame)
-        if type(value) is Outcome and value.status != "failed":
+        if type(value) is Outcome and (value.status != "failed" or not stands):
             return value
         frame[slot] = value
         apply(frame)
@@ -193,7 +194,7 @@ def tried(
         if on_error.reported:
             run_.errors.append(failed)
         value = frame[spot.slot] = Outcome("failed", stand_in(frame), failed)
-        if own is not None:
+        if own is not None and on_error.writes:
             own(frame)
         return value
 

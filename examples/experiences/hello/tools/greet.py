@@ -1,0 +1,2 @@
+def greet(args):
+    return {"state_delta": {"greeting": f"hello, {args['name']}"}}
