@@ -196,6 +196,7 @@ class App:
         from .dialects import write
 
         loaded = self.load(source)
+        self.ensure(loaded)
         return {"kind": kind, **loaded.document} if loaded.kind == kind else write(loaded.flow, kind)
 
     # --- tools --------------------------------------------------------------------------------
@@ -217,9 +218,7 @@ class App:
         bound = self.runner.bind(tool_id)
         return await bound.call(dict(args or {}), None, None, on_progress)
 
-    def as_tool(
-        self, source: Path | str | Mapping[str, Any], *, name: str | None = None, description: str | None = None
-    ) -> Tool:
+    def as_tool(self, source: Source, *, name: str | None = None, description: str | None = None) -> Tool:
         """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
         result the tool's value. Name and description are the definition's own unless given."""
         from .fitting import flow_tool

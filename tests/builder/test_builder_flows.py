@@ -10,6 +10,7 @@ import pytest
 from builder.tools_for_flows import bad, calls, count, fetch, flaky, get, result, run, search
 from ropewalk import App, flow, transform
 from ropewalk.codec import flow_from_json
+from ropewalk.errors import InvalidFlow
 from ropewalk.ops import Loop, Map
 
 
@@ -139,6 +140,75 @@ def test_loops_with_conditions_of_the_round() -> None:
         f.loop(lambda: f.set(total, 5), while_=total < 12, limit=9)
         f.result([until, last, total])
     assert result(f) == [[0, 2, 4], 1, 15]
+
+
+def test_selecting_and_folding_with_tools() -> None:
+    async def big(n: int) -> bool:
+        return n > 1
+
+    async def add(a: int, b: int) -> dict[str, int]:
+        return {"sum": a + b}
+
+    with flow("tools", numbers=list[int]) as f:
+        some = f.select(f.input.numbers, lambda n: f.call(big, n=n), concurrency=2)
+        total = f.fold(some, lambda so_far, n: f.options(gives=lambda got: got.sum).call(add, a=so_far, b=n), 10)
+        nested = f.fold(
+            some,
+            lambda so_far, n: f.value([so_far, f.value(n), f.for_each([n], lambda x: f.value([so_far, x]))]),
+            start=0,
+        )
+        computed = f.fold(some, lambda so_far, n: so_far + n, 0)
+        f.result([some, total, nested, computed])
+    assert result(f, {"numbers": [1, 2, 3]}) == [[2, 3], 15, [[0, 2, [[0, 2]]], 3, [[[0, 2, [[0, 2]]], 3]]], 5]
+
+
+def test_values_are_checked_where_that_is_asked_for() -> None:
+    with flow("checked") as f:
+        f.check(f.input.rows, list[int])
+        f.options(fallback="no").check(f.input.rows, {"maxItems": 1})
+    assert result(f, {"rows": [1, 2]}) == {"check": [1, 2], "check_2": "no"}
+    assert run(f, {"rows": ["a"]})["status"] == "failed"
+
+
+def test_how_many_nodes_run_at_once_can_be_said_for_a_run() -> None:
+    running: list[int] = []
+    now = 0
+
+    async def one() -> None:
+        nonlocal now
+        now += 1
+        running.append(now)
+        for _ in range(9):
+            await asyncio.sleep(0)
+        now -= 1
+
+    with flow("wide") as f:
+        f.settings(parallel=True)
+        for _ in range(3):
+            f.call(one)
+    run(f)
+    assert max(running) == 3
+    running.clear()
+    run(f, concurrency=1)
+    assert max(running) == 1
+    with flow("line") as f:
+        f.call(one)
+    with pytest.raises(InvalidFlow, match="one after another"):
+        run(f, concurrency=1)
+
+
+def test_a_flow_is_a_tool_of_another() -> None:
+    with flow("inner", url=str) as f:
+        f.settings(returns=str)
+        f.result(f.call(fetch, url=f.input.url))
+
+    async def main() -> Any:
+        async with App("memory") as app:
+            with flow("outer") as g:
+                g.result(g.call(app.as_tool(f), url="x"))
+            return (await app.run(g)).result
+
+    assert asyncio.run(main()) == "page x"
 
 
 def test_state_is_written_through_its_reducer() -> None:

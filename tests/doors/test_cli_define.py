@@ -145,7 +145,8 @@ def test_a_definition_is_written_in_another_notation(project):
     assert json.loads((project.home / "flow.json").read_text())["kind"] == "flow"
     given = ("--input", '{"text": "rope"}', "--json")
     assert project("run", "flow.json", *given).data["result"] == project("run", "shout.yaml", *given).data["results"]
-    assert project("validate", "flow.json").code == 0
+    for command in ("validate", "plan", "graph"):
+        assert project(command, "flow.json").code == 0
     back = project("convert", "flow.json", "--to", "chain")
     project.write("back.yaml", back.out)
     assert project("run", "back.yaml", *given).data["results"] == project("run", "shout.yaml", *given).data["results"]

@@ -113,20 +113,22 @@ class FlowBuilder(Nodes):
         after: Sequence[Ref[Any]] = (), timeout: float | None = None, attempts: int = 1, delay: float = 0.0,
         factor: float = 1.0, linear: bool = False, max_delay: float = 3600.0, fallback: object = NOT_GIVEN,
         reported: bool = False, into: State[Any] | None = None, writes: Callable[[Ref[Any]], Writes] | None = None,
+        gives: Callable[[Ref[Any]], object] | None = None,
     ) -> Nodes:  # fmt: skip
         """What holds for the next node: `f.options(attempts=3, fallback=None).call(fetch, url=url)`.
 
         `when` false: it is skipped. `timeout`: seconds per attempt. `attempts`: how often it is tried,
         `delay` seconds apart, times `factor` each time (or `linear`, at most `max_delay`). `fallback`:
         the value of a failure, or a function of the error; `reported`: the run is then partial.
-        `into`, `writes`: the state its value goes to. `after`: nodes of the same block to wait for.
+        `gives`: its value, as a function of what the tool gave. `into`, `writes`: the state its value goes
+        to. `after`: nodes of the same block to wait for.
         """
         retry = Retry(attempts=attempts, delay=delay, factor=factor, linear=linear, max_delay=max_delay)
         return Nodes(
             self._trace,
             Options(
                 name=name, description=description, when=when, gate=gate, after=after, timeout=timeout, retry=retry,
-                fallback=fallback, reported=reported, into=into, writes=writes,
+                fallback=fallback, reported=reported, into=into, writes=writes, gives=gives,
             ),
         )  # fmt: skip
 

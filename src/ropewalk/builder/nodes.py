@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ..ir import Graph
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
-from ..tools.signature import is_async
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate
+from ..tools.signature import is_async, schema_of
 from ..tools.tool import Tool, tool_from, tool_of
 from .function import parameters
 from .mistake import mistake
@@ -114,8 +114,7 @@ class Nodes:
         once (None: all), independent of each other. The function takes the element, and its position
         if it wants it.
         """
-        if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
-            raise mistake(f"concurrency is a number of 1 or more, or None for all at once, not {concurrency!r}")
+        _check_width(concurrency)
 
         def make(id: str) -> Loop | Map:
             over = self._trace.lower(items, "items")
@@ -126,6 +125,42 @@ class Nodes:
             return Loop(items=over, body=graph) if one_by_one else Map(items=over, body=graph, limit=concurrency)
 
         return add(self._trace, "for_each", self._options, make)
+
+    def select(
+        self, items: Ref[list[X]] | Sequence[X], test: Callable[[Ref[X]], object], *, concurrency: int | None = 1
+    ) -> Ref[list[X]]:
+        """The elements that pass a test which calls tools; one that only computes is `items.filter(...)`."""
+        _check_width(concurrency)
+
+        def make(id: str) -> Map:
+            over, names = self._trace.lower(items, "items"), [*self._function(test, 1, 2), "index"]
+            binds = Binds(item=names[0], index=names[1])
+            graph, _ = self._trace.region(id, test, ("item", "index")[: len(names) - 1], binds)
+            return Map(items=over, body=graph, limit=concurrency, select=True)
+
+        return add(self._trace, "select", self._options, make)
+
+    def fold(
+        self, items: Ref[list[X]] | Sequence[X], body: Callable[[Ref[Y], Ref[X]], Ref[Y] | Plain], start: Y | Ref[Y]
+    ) -> Ref[Y]:
+        """One value of all elements, one after another: what `body` makes of the value so far and an element.
+        One that only computes is `items.reduce(...)`."""
+
+        def make(id: str) -> Loop:
+            over, initial = self._trace.lower(items, "items"), self._trace.lower(start, "start")
+            names = self._function(body, 2, 2)
+            binds = Binds(prev=names[0], item=names[1], index="index", round="round")
+            graph, _ = self._trace.region(id, body, ("prev", "item"), binds)
+            return Loop(items=over, body=graph, collect=False, initial=initial)
+
+        return add(self._trace, "fold", self._options, make)
+
+    def check(self, value: Ref[X] | object, type: Any, /) -> Ref[Any]:
+        """The value itself where it fits a type or a JSON Schema; else the node fails with all that does not."""
+        schema = type if isinstance(type, dict) else schema_of(type, "the type of a check")
+        return add(
+            self._trace, "check", self._options, lambda _: Validate(value=self._trace.lower(value), schema=schema)
+        )
 
     @overload
     def loop(
@@ -205,9 +240,18 @@ class Nodes:
             raise mistake(f"{name} is a tool and would be called now; write lambda ...: flow.call({name}, ...)")
         names = parameters(body)
         if not least <= len(names) <= most:
-            takes = {(1, 2): "an element, or an element and its position", (0, 1): "nothing, or the round"}
+            takes = {
+                (1, 2): "an element, or an element and its position",
+                (2, 2): "the value so far and an element",
+                (0, 1): "nothing, or the round",
+            }
             raise mistake(f"the function takes {takes.get((least, most), 'nothing')}, not {len(names)} arguments")
         return names
+
+
+def _check_width(concurrency: int | None) -> None:
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise mistake(f"concurrency is a number of 1 or more, or None for all at once, not {concurrency!r}")
 
 
 def _fits(tool: Tool, args: dict[str, object]) -> None:

@@ -37,6 +37,8 @@ class Binds:
     item: str = ""
     index: str = ""
     round: str = ""
+    prev: str = ""
+    """What the round before gave."""
 
 
 NOTHING: Final = Binds()
@@ -148,6 +150,8 @@ class Trace:
             return self._output(ref, root, scope)
         if root in ("item", "index", "round"):
             return self._bound(ref, root, scope)
+        if root == "prev":
+            return self._carried(ref, scope)
         if root == "error":
             id, *path = ref.path
             if id not in self.failing:
@@ -185,10 +189,22 @@ class Trace:
         if nearest is scope:
             return Ref(root, ref.path)
         # The graph knows one element at a time: a node holds this one for those further inside.
+        return self._held(ref, root, scope, len(scope.nodes))
+
+    def _carried(self, ref: Ref, scope: Scope) -> Expr:
+        """What the round before gave: known to the first node of a round, which holds it for the others."""
+        if scope not in self._around():
+            raise mistake(f"{scope.binds.prev!r} is known inside {scope.owner!r}, and used outside of it")
+        if scope is self.here and not scope.nodes:
+            return Ref("prev", ref.path)
+        return self._held(ref, "prev", scope, 0)
+
+    def _held(self, ref: Ref, root: str, scope: Scope, at: int) -> Ref:
+        """The output of the node that holds what a scope binds, written when it is first asked for."""
         if root not in scope.kept:
             here, self.here = self.here, scope
-            id = scope.kept[root] = self.claim(name, exact=False)
-            scope.nodes.append(Node(id=id, op=Compute(value=Ref(root)), meta=self.meta()))
+            id = scope.kept[root] = self.claim(getattr(scope.binds, root), exact=False)
+            scope.nodes.insert(at, Node(id=id, op=Compute(value=Ref(root)), meta=self.meta()))
             self.here = here
         return Ref("out", (scope.kept[root], *ref.path))
 

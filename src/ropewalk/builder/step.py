@@ -53,6 +53,7 @@ class Options:
     reported: bool = False
     into: State[Any] | None = None
     writes: Callable[[Ref[Any]], Writes] | None = None
+    gives: Callable[[Ref[Any]], object] | None = None
 
 
 NO_OPTIONS: Final = Options()
@@ -85,10 +86,14 @@ def end(trace: Trace, opened: Opened, options: Options, op: Op) -> Ref[Any]:
     after = frozenset(_id(trace, ref) for ref in options.after)
     gate, when = (None if t is NOT_GIVEN else trace.lower(t, "when") for t in (options.gate, options.when))
     policy = _policy(trace, options, id)
+    result = None if options.gives is None else trace.lower(options.gives(own), "gives")
     writes = _writes(trace, options, own)
     scope.nodes.append(
-        Node(id=id, op=op, after=after, gate=gate, when=when, writes=writes, policy=policy, meta=opened.meta)
-    )
+        Node(
+            id=id, op=op, after=after, gate=gate, when=when, result=result, writes=writes, policy=policy,
+            meta=opened.meta,
+        )
+    )  # fmt: skip
     return own
 
 

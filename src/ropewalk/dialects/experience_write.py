@@ -99,7 +99,8 @@ class ExperienceWriter(FlowWriter[Around]):
         around = replace(around, needed=frozenset(id for needs in body.needs.values() for id in needs))
         for node in body.nodes:
             self.node(node, around)
-            self.edges += [{"from": other.id, "to": node.id} for other in body.nodes if other.id in body.needs[node.id]]
+            before = _nearest(node.id, body)
+            self.edges += [{"from": other.id, "to": node.id} for other in body.nodes if other.id in before]
 
     def node(self, node: Node, around: Around) -> None:
         path = f"{around.path}{node.id}"
@@ -240,6 +241,19 @@ class ExperienceWriter(FlowWriter[Around]):
             self.refuse(path, f"an experience has no ${ref.root}")
             return Lit(None)
         return Ref(ROOTS[ref.root], ref.path)
+
+
+def _nearest(id: str, body: Graph) -> set[str]:
+    """What a node waits for, but for what those wait for anyway."""
+    found = set(body.needs[id])
+    above: set[str] = set()
+    stack = [needed for near in found for needed in body.needs[near]]
+    while stack:
+        one = stack.pop()
+        if one not in above:
+            above.add(one)
+            stack.extend(body.needs[one])
+    return found - above
 
 
 def _is_pipeline(node: Node) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from ..errors import InvalidFlow, Problem
 from ..ir import Flow
 from ..values import Json
 from .notation import Compiled, failures
@@ -21,11 +23,19 @@ def write(flow: Flow) -> dict[str, Json]:
 
 
 def compile_document(document: Mapping[str, Json]) -> Compiled:
-    """Read the JSON of a flow; raises InvalidFlow at the first place that is none."""
+    """Read the JSON of a flow; raises InvalidFlow at the first place that is none. `concurrency` is laid
+    over the limit that its nodes have."""
     from ..codec import flow_from_json
 
     doc = {key: value for key, value in document.items() if key not in ("kind", "id")}
-    return compiled_flow(flow_from_json(doc), doc)
+    flow = flow_from_json({key: value for key, value in doc.items() if key != "concurrency"})
+    width = doc.get("concurrency")
+    if width is not None:
+        if flow.body.ordered or type(width) is not int or width < 1:
+            said = "its nodes run one after another" if flow.body.ordered else "must be a whole number of 1 or more"
+            raise InvalidFlow([Problem(path="concurrency", message=f"how many nodes run at once: {said}")])
+        flow = replace(flow, body=replace(flow.body, limit=width))
+    return compiled_flow(flow, doc)
 
 
 def compiled_flow(flow: Flow, document: Mapping[str, Json]) -> Compiled:
