@@ -114,7 +114,7 @@ class Definitions:
         flow = source.done()
         toolbox = self.cards.toolbox
         for tool in flow.tools:
-            if toolbox.get(tool.id) != tool:
+            if toolbox.get(tool.id) is None:
                 toolbox.register(tool)
         compiled = flow.compiled
         known = self._loaded.get((flow.fingerprint, compiled.id))

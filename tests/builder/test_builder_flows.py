@@ -356,7 +356,7 @@ def test_the_tools_of_an_app_win_over_those_of_the_flow() -> None:
         from ropewalk.tools.tool import tool_from
 
         async def scripted(url: str) -> str:
-            """Get a page."""
+            """Another text."""
             return "scripted"
 
         mine = tool_from(scripted, {"name": "fetch"})
