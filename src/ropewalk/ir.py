@@ -77,6 +77,8 @@ class Meta:
     """What people call it, where the id is one that a notation made."""
     writes: tuple[str, ...] = ()
     """The channels it is expected to write, where that cannot be read off its `writes`."""
+    reached: str = ""
+    """What its gate means in the words of the document."""
 
 
 NO_META = Meta()

@@ -30,7 +30,7 @@ class Edge:
     path: str
     source: str
     target: str
-    when: bool
+    when: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Way:
 
     before: tuple[str, ...] = ()
     gate: Expr | None = None
+    said: str = ""
     conditions: tuple[Node, ...] = ()
     after: frozenset[str] = field(default_factory=frozenset)
 
@@ -61,7 +62,7 @@ def edges_by_region(
         if not sound or not _connects(part, ends[0], ends[1], homes, groups, report):
             continue
         home = homes[ends[0]]
-        edge = Edge(part.path, ends[0], ends[1], "when" in part.fields)
+        edge = Edge(part.path, ends[0], ends[1], str(part.fields["when"]) if "when" in part.fields else None)
         found.setdefault(home.id if home is not None else "", []).append(edge)
     return found
 
@@ -112,7 +113,7 @@ def _way(id: str, edges: list[Edge], unsure: set[str], condition: Callable[[Edge
     conditions: list[Node] = []
     for edge in edges:
         source: Expr | None = Fn("==", (Ref("status", (edge.source,)), OK)) if edge.source in unsure else None
-        if edge.when:
+        if edge.when is not None:
             named = f"{edge.source}->{id}" + (f"#{len(conditions)}" if conditions else "")
             conditions.append(
                 Node(id=named, op=Compute(value=Lit(True)), after=frozenset(before), gate=source, when=condition(edge),
@@ -124,7 +125,8 @@ def _way(id: str, edges: list[Edge], unsure: set[str], condition: Callable[[Edge
         else:
             terms.append(source)
     gate = None if sure else any_of(terms)
-    return Way(before, gate, tuple(conditions), frozenset((*before, *(node.id for node in conditions))))
+    said = " or ".join(edge.source if edge.when is None else f"{edge.source}: {edge.when}" for edge in edges)
+    return Way(before, gate, said, tuple(conditions), frozenset((*before, *(node.id for node in conditions))))
 
 
 def _sorted(ids: list[str], into: Mapping[str, list[Edge]], report: Report) -> list[str]:

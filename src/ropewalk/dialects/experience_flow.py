@@ -277,7 +277,10 @@ class ExperienceCompiler:
 
 
 def _reached(node: Node, way: Way) -> Node:
-    return replace(node, after=way.after, gate=way.gate) if way.after or way.gate is not None else node
+    if not way.after and way.gate is None:
+        return node
+    meta = replace(node.meta, reached=way.said or ", ".join(way.before)) if way.gate is not None else node.meta
+    return replace(node, after=way.after, gate=way.gate, meta=meta)
 
 
 def _output(node: ExperienceNode) -> Path:

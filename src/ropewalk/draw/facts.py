@@ -40,6 +40,8 @@ def facts_of(node: Node) -> Facts:
     """Everything to show of a node."""
     op = node.op
     conditions = [f"when {said(e)}" for e in (node.gate, node.when) if e is not None]
+    if node.gate is not None and node.meta.reached:
+        conditions[0] = f"when {node.meta.reached}"
     exprs: dict[str, str] = {}
     bodies: list[tuple[str, Graph]] = []
     for field, part in parts(op):

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import NodeFailed
+from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ..ir import Graph, node_parts
 from ..journal.journal import Entry
 from ..values import Json
+from .failure import named
 from .frame import RUN, Frame, Outcome, Spot, path_of
 from .lane import clock
 from .policy import Go
@@ -56,6 +57,10 @@ def watched(go: Go, spot: Spot) -> Go:
         except NodeFailed as exc:
             run_.tell("node.failed", path, name, {"message": exc.message, "kind": exc.kind})
             raise
+        except (ToolError, ExpressionError, InvalidValue) as exc:
+            failed = named(exc, spot, frame)  # as the region would make it
+            run_.tell("node.failed", path, name, {"message": failed.message, "kind": failed.kind})
+            raise failed from exc
         ms = round((clock() - start) * 1000, 3)
         if type(value) is not Outcome:
             run_.tell("node.finished", path, name, {"ms": ms})
