@@ -206,13 +206,13 @@ def test_owner_that_beats_at_the_last_moment_keeps_its_run(path: Path) -> None:
     run(begun(path))
     elsewhere(path, beat=time.time() - 3600)
     store = SqliteStore(path)
-    doubt = store._writer.run(lambda c: take(c, "r", 10.0, False, None))
+    doubt = store._writer.run(lambda c: take(c, "r", 10.0, False, None, 1.0))
     assert isinstance(doubt, Doubt)
     elsewhere(path, beat=time.time() - 3599)
-    again = store._writer.run(lambda c: take(c, "r", 10.0, False, doubt))
+    again = store._writer.run(lambda c: take(c, "r", 10.0, False, doubt, 1.0))
     assert isinstance(again, Doubt)
     assert again.beat != doubt.beat
-    assert isinstance(store._writer.run(lambda c: take(c, "r", 10.0, False, again)), Claim)
+    assert isinstance(store._writer.run(lambda c: take(c, "r", 10.0, False, again, 1.0)), Claim)
     store.close()
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
-
-import apsw
+from typing import Final
 
 from ..errors import NotFound, RunBusy
 from ..frozen import dataclass
 from .blobs import Packed
-from .database import fetch
+from .connection import Connection, fetch
 from .journal import NewRun
 from .lease import Owner, judge, me
-from .sqlite_rows import keep
+from .sql_rows import keep
 
-_CREATE = """
+_CREATE: Final = """
     INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent)
     VALUES (?, ?, ?, ?, 'running', ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
 """
@@ -50,7 +50,25 @@ class Large:
     document: Packed
 
 
-def create(connection: apsw.Connection, run: NewRun, large: Large) -> Claim | None:
+class Moments:
+    """Times by the wall clock, no two of this process alike: a claim is known by the beat it writes,
+    when it is sent again because its answer was lost."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0.0
+
+    def next(self) -> float:
+        with self._lock:
+            now = time.time()
+            self._last = now if now != self._last else now + 1e-6
+            return self._last
+
+
+moments: Final = Moments()
+
+
+def create(connection: Connection, run: NewRun, large: Large, moment: float) -> Claim | None:
     """A new run, or None when its id is taken."""
     started = run.started_at or time.time()
     values = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started, run.parent)
@@ -61,9 +79,7 @@ def create(connection: apsw.Connection, run: NewRun, large: Large) -> Claim | No
     packed = [keep(connection, value, seq) for value in (large.input, large.context, large.document)]
     if packed != [None, None, None]:
         connection.execute("UPDATE run SET input = ?, context = ?, document = ? WHERE seq = ?", (*packed, seq))
-    connection.execute(
-        "INSERT INTO lease (run, owner, epoch, beat) VALUES (?, ?, 1, ?)", (seq, me().dump(), time.time())
-    )
+    connection.execute("INSERT INTO lease (run, owner, epoch, beat) VALUES (?, ?, 1, ?)", (seq, me().dump(), moment))
     if run.definition_id is not None:
         connection.execute(
             "UPDATE definition SET run_count = run_count + 1 WHERE kind = ? AND id = ?", (run.kind, run.definition_id)
@@ -71,7 +87,9 @@ def create(connection: apsw.Connection, run: NewRun, large: Large) -> Claim | No
     return Claim(seq=seq, epoch=1, fresh=True)
 
 
-def take(connection: apsw.Connection, id: str, lease: float, again: bool, settled: Doubt | None) -> Claim | Doubt:
+def take(
+    connection: Connection, id: str, lease: float, again: bool, settled: Doubt | None, moment: float
+) -> Claim | Doubt:
     """Take an existing run over. `settled` is a doubt about its owner that time has resolved:
     nothing has been heard of it for a whole lease."""
     found = fetch(
@@ -80,12 +98,11 @@ def take(connection: apsw.Connection, id: str, lease: float, again: bool, settle
     if not found:
         raise NotFound("run", id)
     seq, status, text, epoch, beat = found[0]
+    if text == me().dump() and beat == moment:
+        return Claim(seq=seq, epoch=epoch, fresh=epoch == 1)  # This very claim, sent again.
     if status != "running":
         if not again:
             return Claim(seq=seq, epoch=epoch, ended=True)
-        connection.execute(
-            "UPDATE run SET status = 'running', ended_at = NULL, stop_requested = 0 WHERE seq = ?", (seq,)
-        )
     else:
         owner = Owner.load(text) if text else None
         verdict = judge(owner)
@@ -95,7 +112,15 @@ def take(connection: apsw.Connection, id: str, lease: float, again: bool, settle
             doubt = Doubt(str(owner), epoch, beat, 0 <= time.time() - beat <= lease)
             if settled is None or (settled.epoch, settled.beat) != (epoch, beat):
                 return doubt
-    connection.execute(
-        "UPDATE lease SET owner = ?, epoch = epoch + 1, beat = ? WHERE run = ?", (me().dump(), time.time(), seq)
+    mine = fetch(
+        connection,
+        "UPDATE lease SET owner = ?, epoch = epoch + 1, beat = ? WHERE run = ? AND epoch = ? RETURNING 1",
+        (me().dump(), moment, seq, epoch),
     )
+    if not mine:  # Somebody else took it a moment ago.
+        return take(connection, id, lease, again, settled, moment)
+    if status != "running":
+        connection.execute(
+            "UPDATE run SET status = 'running', ended_at = NULL, stop_requested = 0 WHERE seq = ?", (seq,)
+        )
     return Claim(seq=seq, epoch=epoch + 1)

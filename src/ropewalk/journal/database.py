@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import apsw
 
 from ..errors import StoreError
 from . import walfile
+from .connection import fetch
 
 BUSY: Final = 30.0
 """Seconds to wait for another process that is writing."""
@@ -56,11 +56,6 @@ def connect(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(int(BUSY * 1000))
     return connection
-
-
-def fetch(connection: apsw.Connection, query: str, values: Sequence[Any] = ()) -> list[Any]:
-    """All rows of a query, as tuples."""
-    return connection.execute(query, values).fetchall()
 
 
 def store_error(path: Path, error: apsw.Error) -> StoreError:

@@ -15,7 +15,8 @@ import apsw
 
 from ..errors import StoreError
 from .blobs import unpack
-from .database import connect, fetch, open_database, store_error
+from .connection import fetch
+from .database import connect, open_database, store_error
 
 _MOST = 20
 

@@ -7,15 +7,14 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import apsw
-
 from ..errors import Fenced, StoreError
 
 if TYPE_CHECKING:
-    from .sqlite_log import SqliteLog
+    from .connection import Connection
+    from .sql_log import SqlLog
     from .writer import Writer
 
-Item: TypeAlias = "tuple[asyncio.Future[Any] | None, SqliteLog | None, Any]"
+Item: TypeAlias = "tuple[asyncio.Future[Any] | None, SqlLog | None, Any]"
 """Who waits, on whose behalf, and an entry's row; or instead of the row (a tuple) work to be done
 in the transaction: what it returns or raises is for who waits. A tuple, being made per entry."""
 
@@ -40,7 +39,7 @@ class Inbox:
             self._scheduled = True
             self.loop.call_soon(self._flush)
 
-    def do(self, work: Callable[[apsw.Connection], Any], log: SqliteLog | None = None) -> asyncio.Future[Any]:
+    def do(self, work: Callable[[Connection], Any], log: SqlLog | None = None) -> asyncio.Future[Any]:
         """Have `work` done in a transaction, after everything added before it."""
         future = self.loop.create_future()
         self.add((future, log, work))

@@ -2,7 +2,7 @@
 
 On this host a dead owner is known at once: its pid is gone, or belongs to a process that
 started at another time, or the machine has booted since. Of an owner elsewhere (another host, another container)
-only the lease can tell; clocks are not trusted with that alone, see `SqliteStore.open`.
+only the lease can tell; clocks are not trusted with that alone, see `SqlStore.open`.
 """
 
 from __future__ import annotations

@@ -7,13 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import apsw
-import orjson
-
-from .database import fetch
+from .connection import AMONG, fetch, numbers
 
 if TYPE_CHECKING:
-    from .sqlite_log import SqliteLog
+    from .sql_log import SqlLog
     from .writer import Writer
 
 _LINGER: Final = 1.0
@@ -21,10 +18,7 @@ _SHOW: Final = 1.0
 
 _BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 _RELEASE: Final = "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?"
-_STATE: Final = """
-    SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq
-    WHERE seq IN (SELECT value FROM json_each(?))
-"""
+_STATE: Final = f"SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq WHERE seq {AMONG}"
 
 
 class Watch:
@@ -32,24 +26,24 @@ class Watch:
 
     def __init__(self, writer: Writer, lease: float, poll: float) -> None:
         self._writer, self._lease, self._poll = writer, lease, poll
-        self._logs: dict[int, SqliteLog] = {}
+        self._logs: dict[int, SqlLog] = {}
         self._linger = self._next_look = self._next_beat = 0.0
-        self._version = -1
+        self._version: int | None = None
 
-    def add(self, log: SqliteLog) -> None:
+    def add(self, log: SqlLog) -> None:
         old = self._logs.get(log.seq)
         self._logs[log.seq] = log
         if old is not None:
             old.stop_soon()  # Taken over within this process.
         self._writer.wake()
 
-    def remove(self, log: SqliteLog) -> None:
+    def remove(self, log: SqlLog) -> None:
         if self._logs.get(log.seq) is log:
             del self._logs[log.seq]
             # Runs often follow one another: waking the thread for each would cost more.
             self._linger = time.monotonic() + _LINGER
 
-    def find(self, seq: int) -> SqliteLog | None:
+    def find(self, seq: int) -> SqlLog | None:
         return self._logs.get(seq)
 
     def wanted(self) -> bool:
@@ -64,10 +58,11 @@ class Watch:
             return
         self._next_look = now + self._poll
         # A failed beat or look is made up for at the next: the lease is many of them long.
-        with contextlib.suppress(apsw.Error):
+        with contextlib.suppress(self._writer.failures):
+            self._writer.revive()
             self._look()
         if now >= self._next_beat:
-            with contextlib.suppress(apsw.Error):
+            with contextlib.suppress(self._writer.failures):
                 self._beat()
                 self._next_beat = now + min(self._lease / 3, _SHOW)
 
@@ -88,25 +83,16 @@ class Watch:
             log.touched, log.beaten = False, time.monotonic()
 
     def _in_one(self, statement: str, rows: Sequence[tuple[float | str, ...]]) -> None:
-        connection = self._writer.connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.executemany(statement, rows)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        self._writer.transaction(lambda connection: connection.executemany(statement, rows))
 
     def _look(self) -> None:
         """Only when another process has written can it have stopped a run or taken one over."""
-        connection = self._writer.connection
-        version = fetch(connection, "PRAGMA data_version")[0][0]
-        if version == self._version:
+        version = self._writer.version()
+        if version is not None and version == self._version:
             return
         logs = dict(self._logs)
         if logs:
-            found = fetch(connection, _STATE, (orjson.dumps(list(logs)).decode(),))
+            found = fetch(self._writer.connection, _STATE, (numbers(logs),))
             states = {seq: (status, epoch) for seq, status, epoch in found}
             for seq, log in logs.items():
                 if states.get(seq) != ("running", log.epoch):

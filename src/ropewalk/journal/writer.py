@@ -1,10 +1,9 @@
-"""Writes to the SQLite file: one connection, one lock, whole batches in one commit.
+"""Writes to a database: one connection, one lock, whole batches in one commit.
 
-Appends are gathered per event loop and handed over once per turn of it. A few lone ones are
-committed where they are while commits are quick, since a change of threads costs more than
-they do; anything more goes to the writer thread, which takes all that is waiting into one
-commit and wakes each loop once. The thread also renews leases and looks for stop requests, but
-only while runs are open; otherwise it sleeps.
+Appends are gathered per event loop and handed over once per turn of it, to a thread that takes all
+that is waiting into one commit and wakes each loop once. The thread also renews leases and looks
+for stop requests, but only while runs are open; otherwise it sleeps. What is particular to one
+database is in `sqlite_writer.py` and `postgres_writer.py`.
 """
 
 from __future__ import annotations
@@ -14,46 +13,41 @@ import contextlib
 import ctypes
 import os
 import queue
-import random
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
-
-import apsw
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from ..errors import RopewalkError, StoreError
 from .blobs import INLINE, Blob, pack
-from .database import BUSY, connect, open_database, store_error
+from .connection import Connection
 from .inbox import Inbox, Item, Outcomes
-from .journal import contains
-from .sqlite_rows import Row, insert, keep_blob
+from .sql_rows import Row, keep_blob
 from .watch import Watch
 
 if TYPE_CHECKING:
-    from .sqlite_log import SqliteLog
+    from .sql_log import SqlLog
 
 T = TypeVar("T")
 Parcel: TypeAlias = tuple[Inbox, list[Item]]
 
-_FEW: Final = 16
-_QUICK: Final = 0.0003
-_PAGES: Final = 1000
 _MOST: Final = 5000
 
 
-class Writer:
-    """The write side of one store. Everything public is safe from any thread."""
+class Writer(ABC):
+    """The write side of one store. Everything public is safe from any thread.
 
-    def __init__(self, path: Path, sync: Literal["normal", "full"], lease: float, poll: float) -> None:
-        self.path = path
+    `name` is what messages call the store, `failures` what the database raises.
+    """
+
+    connection: Connection
+
+    def __init__(self, name: str, failures: type[Exception], lease: float, poll: float) -> None:
+        self.name, self.failures = name, failures
         self.refusal = ""  # Why nothing can be done any more; empty while all is well.
         self.lock = threading.Lock()
-        self.connection = open_database(path, sync)
         self.watch = Watch(self, lease, poll)
-        self._reader: apsw.Connection | None = None
         self._reading = threading.Lock()
         self._queue: queue.SimpleQueue[Parcel | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -61,14 +55,60 @@ class Writer:
         self._timed = False  # Whether the thread wakes by itself.
         self._inboxes: dict[asyncio.AbstractEventLoop, Inbox] = {}
         self._thread_waits = False  # Whether the thread wants the lock: it goes first.
-        self._here = False  # Whether the commit under way is on an event loop.
-        self._cost = _QUICK if sync == "full" else 0.0  # Seconds a small commit takes, lately.
         self._trouble = False  # Whether some run may have a failure its loop has not heard of.
-        self._pages = 0
-        self._busy_since = 0.0
-        self.connection.set_busy_handler(self._on_busy)
-        self.connection.set_wal_hook(self._on_commit)
         _WRITERS.add(self)
+
+    # --- what a database does in its own way; the lock is held, but for `look` -------------
+
+    @abstractmethod
+    def transaction(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` whole or not at all."""
+
+    @abstractmethod
+    def alone(self, work: Callable[[Connection], T]) -> T:
+        """The same, while nobody claims a run or stores a big value."""
+
+    @abstractmethod
+    def patiently(self, work: Callable[[], T]) -> T:
+        """Do `work`, which may be done twice, and again while what is in its way may pass."""
+
+    @abstractmethod
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` on the connection for reading; one at a time."""
+
+    @abstractmethod
+    def insert(self, rows: list[Row]) -> Outcomes:
+        """Write entries whose run is still at their epoch; None when all of them are."""
+
+    @abstractmethod
+    def failure(self, error: Exception) -> StoreError:
+        """What the user is told of one of `failures`, and what to do."""
+
+    @abstractmethod
+    def connections(self) -> Iterable[Any]:
+        """All that are open."""
+
+    def one_is_to_blame(self, error: Exception) -> bool:
+        """Whether the others of a failed batch may do without the one whose fault it is."""
+        return False
+
+    def commit_here(self, items: list[Item]) -> tuple[bool, Outcomes]:
+        """Commit on an event loop's thread if that is quick: whether it was done, and what came of it."""
+        return False, None
+
+    def revive(self) -> None:  # noqa: B027 - not every database has to
+        """Called before each look at the open runs."""
+
+    def version(self) -> int | None:
+        """Changes when another process has written; None when that cannot be told."""
+        return None
+
+    def tidy(self) -> None:  # noqa: B027 - not every database has to
+        """Called by the thread after each round."""
+
+    def shrink(self) -> bool:
+        """Give back some of the space that pruning has freed; True while there is more."""
+        return False
 
     # --- from event loops -----------------------------------------------------------------
 
@@ -83,29 +123,10 @@ class Writer:
                 found = self._inboxes[loop] = Inbox(self, loop)
         return found
 
-    def commit_here(self, items: list[Item]) -> tuple[bool, Outcomes]:
-        """Commit on this very thread if that is quick: whether it was done, and what came of it."""
-        if len(items) > _FEW or self._cost >= _QUICK or self._thread_waits or self.refusal:
-            return False, None
-        if not self.lock.acquire(blocking=False):
-            return False, None
-        self._here = True
-        try:
-            return True, self._timed_commit(items)
-        except apsw.BusyError:
-            return False, None
-        except apsw.Error as error:
-            failure = store_error(self.path, error)
-            failure.__cause__ = error
-            return True, [failure] * len(items)
-        finally:
-            self._here = False
-            self.lock.release()
-
     def put(self, inbox: Inbox, items: list[Item]) -> None:
         with self._starting:  # Not after `close` has looked for the last time.
             if self.refusal:
-                inbox.settle_soon(items, [StoreError(f"{self.path}: {self.refusal}")] * len(items))
+                inbox.settle_soon(items, [StoreError(f"{self.name}: {self.refusal}")] * len(items))
                 return
             self._queue.put((inbox, items))
         if self._thread is None:
@@ -114,47 +135,44 @@ class Writer:
     def wake(self) -> None:
         """Have the thread look at the open runs from now on."""
         if not self._timed:
-            self._queue.put(_NUDGE)
-            if self._thread is None:
-                self._start()
+            self.nudge()
+
+    def nudge(self) -> None:
+        """Have the thread go round once."""
+        self._queue.put(_NUDGE)
+        if self._thread is None:
+            self._start()
 
     # --- from any thread ------------------------------------------------------------------
 
-    def run(self, work: Callable[[apsw.Connection], T]) -> T:
+    def run(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in a write transaction, now. Short things only."""
+        return self._run(lambda: self.transaction(work))
+
+    def _run(self, work: Callable[[], T]) -> T:
         self.check()
         with self.lock:
             try:
-                return self.patiently(lambda: self._transaction(work))
-            except apsw.Error as error:
-                raise store_error(self.path, error) from error
+                return self.patiently(work)
+            except self.failures as error:
+                raise self.failure(error) from error
 
-    def read(self, work: Callable[[apsw.Connection], T]) -> T:
+    def run_alone(self, work: Callable[[Connection], T]) -> T:
+        """The same, while nobody claims a run or stores a big value."""
+        return self._run(lambda: self.alone(work))
+
+    def read(self, work: Callable[[Connection], T]) -> T:
         """Do `work` on what is committed."""
         self.check()
         with self._reading:
             try:
-                if self._reader is None:
-                    self._reader = connect(self.path)
-                    self._reader.create_scalar_function("has_text", _has_text, -1, deterministic=True)
-                return work(self._reader)
-            except apsw.Error as error:
-                raise store_error(self.path, error) from error
+                return self.look(work)
+            except self.failures as error:
+                raise self.failure(error) from error
 
     def check(self) -> None:
         if self.refusal:
-            raise StoreError(f"{self.path}: {self.refusal}")
-
-    def patiently(self, work: Callable[[], T]) -> T:
-        """Do `work`, and again while another process is in the way, for BUSY seconds."""
-        deadline = time.monotonic() + BUSY
-        while True:
-            try:
-                return work()
-            except apsw.BusyError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
+            raise StoreError(f"{self.name}: {self.refusal}")
 
     def close(self) -> None:
         """Write what is waiting, release the runs, close the file. Idempotent."""
@@ -173,21 +191,19 @@ class Writer:
             if left:
                 self._commit_all(left)
             # Unreleased, they are taken over once this process has ended; nothing is lost.
-            with contextlib.suppress(apsw.Error):
+            with contextlib.suppress(self.failures):
                 self.patiently(self.watch.release_all)
-            for connection in (self._reader, self.connection):
-                if connection is not None:
-                    # What cannot be tidied up stays in the log, for the next who opens the store.
-                    with contextlib.suppress(apsw.Error):
-                        connection.close()
+            for connection in self.connections():
+                # What SQLite cannot tidy up stays in its log, for the next who opens the store.
+                with contextlib.suppress(self.failures):
+                    connection.close()
 
     def abandon(self) -> None:
         """In a forked child: never touch the parent's connections, not even to close them."""
         self.refusal = "the store was opened before os.fork; open another one in the child"
-        for connection in (self.connection, self._reader):
-            if connection is not None:
-                # Closing drops the file locks of the parent: let it live for ever.
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+        for connection in self.connections():
+            # Closing drops the parent's file locks, or ends its session: let it live for ever.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
     # --- the writer thread ----------------------------------------------------------------
 
@@ -210,8 +226,7 @@ class Writer:
                     self._commit_all(parcels)
                 if self._timed:
                     self.watch.tick()
-                if self._pages >= _PAGES:
-                    self._checkpoint()
+                self.tidy()
             if last:
                 return
 
@@ -234,11 +249,12 @@ class Writer:
             return parcels, False
 
     def _commit_all(self, parcels: list[Parcel]) -> None:
-        """One commit for everything; when that does not fit the disk, one per run, so that one
-        huge value does not fail the others."""
+        """One commit for everything; when that fails by one's fault, as a huge value that does not fit
+        the disk, one per run."""
         items = [item for _, some in parcels for item in some]
         outcomes = self._in_line(items) if self._trouble else self._attempt(items)
-        if len(items) > 1 and isinstance(outcomes, StoreError) and isinstance(outcomes.__cause__, apsw.FullError):
+        cause = outcomes.__cause__ if isinstance(outcomes, StoreError) else None
+        if len(items) > 1 and isinstance(cause, Exception) and self.one_is_to_blame(cause):
             outcomes = self._in_groups(items, lambda log, _: id(log))
         if isinstance(outcomes, StoreError):
             outcomes = [outcomes] * len(items)
@@ -261,7 +277,7 @@ class Writer:
         self._trouble = any(log is not None and log.failure for _, log, _ in items)
         return self._in_groups(items, lambda log, _: bool(log is not None and log.failure))
 
-    def _in_groups(self, items: list[Item], key: Callable[[SqliteLog | None, Any], int]) -> Outcomes:
+    def _in_groups(self, items: list[Item], key: Callable[[SqlLog | None, Any], int]) -> Outcomes:
         groups: dict[int, list[int]] = {}
         for i, (_, log, work) in enumerate(items):
             groups.setdefault(key(log, work), []).append(i)
@@ -276,60 +292,44 @@ class Writer:
     def _attempt(self, items: list[Item]) -> Outcomes | StoreError:
         try:
             packed, blobs = _pack_big(items)
-            return self.patiently(lambda: self._timed_commit(packed, blobs))
-        except apsw.Error as error:
-            failure = store_error(self.path, error)
-            failure.__cause__ = error
-            return failure
+            return self.patiently(lambda: self.write(packed, blobs))
+        except self.failures as error:
+            return self.told(error)
 
-    # --- committing; the lock is held -----------------------------------------------------
+    def told(self, error: Exception) -> StoreError:
+        failure = self.failure(error)
+        failure.__cause__ = error
+        return failure
 
-    def _timed_commit(self, items: list[Item], blobs: list[tuple[Blob, int]] | None = None) -> Outcomes:
-        start = time.perf_counter()
-        if len(items) == 1 and not blobs and type(items[0][2]) is tuple:
-            outcomes: Outcomes = insert(self.connection, [items[0][2]])
-        else:
-            outcomes = self._transaction(lambda connection: _apply(connection, items, blobs or []))
-        if len(items) <= _FEW:
-            self._cost += (time.perf_counter() - start - self._cost) / 8
+    def write(self, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
+        """Write a batch in one commit. The lock is held."""
+        if not blobs and all(type(work) is tuple for _, _, work in items):
+            return self.insert_alone([row for _, _, row in items])
+        return self.transaction(lambda connection: self._apply(connection, items, blobs))
+
+    def insert_alone(self, rows: list[Row]) -> Outcomes:
+        """Write entries, and nothing else, in one commit."""
+        return self.transaction(lambda _: self.insert(rows))
+
+    def _apply(self, connection: Connection, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
+        """Write a batch in order. A refused item is an exception among the outcomes; nothing of it
+        is written and the others stand."""
+        for blob, run in blobs:
+            keep_blob(connection, blob, run)
+        outcomes: list[Any] = []
+        rows: list[Row] = []
+        for _, _, work in items:
+            if type(work) is tuple:
+                rows.append(work)
+                continue
+            outcomes += self.insert(rows) or [None] * len(rows)
+            rows = []
+            try:
+                outcomes.append(work(connection))
+            except RopewalkError as refusal:  # It refuses before it writes.
+                outcomes.append(refusal)
+        outcomes += self.insert(rows) or [None] * len(rows)
         return outcomes
-
-    def _transaction(self, work: Callable[[apsw.Connection], T]) -> T:
-        connection = self.connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            result = work(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return result
-
-    def _on_busy(self, count: int) -> bool:
-        """SQLite asks whether to try again: never on an event loop."""
-        if self._here:
-            return False
-        now = time.monotonic()
-        if count == 0:
-            self._busy_since = now
-        time.sleep(random.uniform(0.0005, 0.004))  # Uneven, so that several writers get turns.
-        return now - self._busy_since < BUSY
-
-    def _on_commit(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        """Copying the log back is the thread's work, never an event loop's."""
-        self._pages = pages
-        if pages >= _PAGES and self._here:
-            self._queue.put(_NUDGE)
-            if self._thread is None:
-                self._start()
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self) -> None:
-        self._pages = 0
-        # A failure leaves everything in the log, from where the next one takes it.
-        with contextlib.suppress(apsw.Error):
-            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def _pack_big(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
@@ -345,34 +345,6 @@ def _pack_big(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
             item = (future, log, (*row[:4], blob.ref, *row[5:]))
         packed.append(item)
     return packed, blobs
-
-
-def _apply(connection: apsw.Connection, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
-    """Write a batch in order. A refused item is an exception among the outcomes; nothing of it
-    is written and the others stand."""
-    for blob, run in blobs:
-        keep_blob(connection, blob, run)
-    if all(type(work) is tuple for _, _, work in items):
-        return insert(connection, [row for _, _, row in items])
-    outcomes: list[Any] = []
-    rows: list[Row] = []
-    for _, _, work in items:
-        if type(work) is tuple:
-            rows.append(work)
-            continue
-        outcomes += insert(connection, rows) or [None] * len(rows)
-        rows = []
-        try:
-            outcomes.append(work(connection))
-        except RopewalkError as refusal:  # It refuses before it writes.
-            outcomes.append(refusal)
-    outcomes += insert(connection, rows) or [None] * len(rows)
-    return outcomes
-
-
-def _has_text(*values: Any) -> bool:
-    text, *fields = [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
-    return contains(text, *fields)
 
 
 def _abandon_all() -> None:

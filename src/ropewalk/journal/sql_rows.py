@@ -1,30 +1,26 @@
-"""Rows of the SQLite store: how each is written and read. The lock or transaction is the caller's."""
+"""Rows of the stores on SQL: how each is written and read. The lock or transaction is the caller's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
-import apsw
 import orjson
 
 from ..errors import Fenced, JournalConflict
 from ..values import Json
 from .blobs import Blob, Packed, is_ref, unpack
-from .database import fetch
-from .inbox import Outcomes
+from .connection import Connection, fetch
 from .journal import DECISIONS, Definition, Entry, Key, RunRow
 from .lease import Owner
 
 Row: TypeAlias = tuple[int, str, str, str, bytes | None, str, float, float, int]
 """run, path, kind, node, data, digest, started, ended, epoch"""
 
-_INSERT: Final = f"""
-    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
-    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM lease WHERE run = ?1 AND epoch = ?9
-    ON CONFLICT DO UPDATE SET node = excluded.node, data = excluded.data, digest = excluded.digest,
+UPSERT: Final = f"""
+    ON CONFLICT (run, path, kind) DO UPDATE SET node = excluded.node, data = excluded.data, digest = excluded.digest,
         started = excluded.started, ended = excluded.ended
-    WHERE kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(DECISIONS))})
+    WHERE entry.kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(DECISIONS))})
 """
 _RUN: Final = """
     SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {results},
@@ -41,21 +37,8 @@ DEFINITION: Final = "SELECT kind, id, name, document, fingerprint, created, run_
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
 
 
-def insert(connection: apsw.Connection, rows: list[Row]) -> Outcomes:
-    """Write entries whose run is still at their epoch; None when all of them are."""
-    if not rows:
-        return None
-    before = connection.total_changes()
-    if len(rows) == 1:
-        connection.execute(_INSERT, rows[0])
-    else:
-        connection.executemany(_INSERT, rows)
-    if connection.total_changes() - before == len(rows):
-        return None
-    return [_why_not(connection, row) for row in rows]
-
-
-def _why_not(connection: apsw.Connection, row: Row) -> Exception | None:
+def why_not(connection: Connection, row: Row) -> Exception | None:
+    """Why an entry was not written; None when it was there already."""
     run, path, kind, _, data, digest, _, _, epoch = row
     found = fetch(connection, "SELECT id, epoch FROM run JOIN lease ON run = seq WHERE seq = ?", (run,))
     id, now = found[0] if found else (f"#{run}, deleted since,", 0)
@@ -70,7 +53,7 @@ def _why_not(connection: apsw.Connection, row: Row) -> Exception | None:
     return None  # It was there already: sent again after an answer was lost.
 
 
-def keep_blob(connection: apsw.Connection, blob: Blob, run: int) -> None:
+def keep_blob(connection: Connection, blob: Blob, run: int) -> None:
     """Store a big value unless it is there, and note that the run holds it."""
     connection.execute(
         "INSERT INTO blob (hash, codec, size, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -79,7 +62,7 @@ def keep_blob(connection: apsw.Connection, blob: Blob, run: int) -> None:
     connection.execute("INSERT INTO held (blob, run) VALUES (?, ?) ON CONFLICT DO NOTHING", (blob.hash, run))
 
 
-def keep(connection: apsw.Connection, value: Packed, run: int) -> bytes | None:
+def keep(connection: Connection, value: Packed, run: int) -> bytes | None:
     """What stands for the value in a row of this run."""
     if not isinstance(value, Blob):
         return value
@@ -87,7 +70,7 @@ def keep(connection: apsw.Connection, value: Packed, run: int) -> bytes | None:
     return value.ref
 
 
-def load(connection: apsw.Connection, data: bytes | None) -> Json:
+def load(connection: Connection, data: bytes | None) -> Json:
     """The value a column stands for."""
     if data is None:
         return None
@@ -97,7 +80,7 @@ def load(connection: apsw.Connection, data: bytes | None) -> Json:
     return orjson.loads(data)
 
 
-def entries(connection: apsw.Connection, seq: int) -> list[Entry]:
+def entries(connection: Connection, seq: int) -> list[Entry]:
     """Everything recorded of a run, in order."""
     return [
         Entry(path, kind, node, load(connection, data), digest, started, ended)
@@ -105,13 +88,13 @@ def entries(connection: apsw.Connection, seq: int) -> list[Entry]:
     ]
 
 
-def runs(connection: apsw.Connection, rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, RunRow]]:
+def runs(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, RunRow]]:
     """From rows of RUN or RUN_LIGHT: (seq, row) of each."""
     return [(row[0], _run(connection, *row[1:])) for row in rows]
 
 
 def _run(
-    connection: apsw.Connection,
+    connection: Connection,
     id: str,
     kind: str,
     definition_id: str | None,
@@ -157,7 +140,7 @@ def _run(
     )
 
 
-def definitions(connection: apsw.Connection, where: str, values: tuple[str, ...]) -> list[Definition]:
+def definitions(connection: Connection, where: str, values: tuple[str, ...]) -> list[Definition]:
     return [
         Definition(
             kind=kind,

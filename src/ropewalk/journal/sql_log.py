@@ -1,38 +1,37 @@
-"""The journal of one run in SQLite."""
+"""The journal of one run in a store on SQL."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-import apsw
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Fenced, StoreError
 from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
-from .database import fetch
+from .connection import Connection, fetch
 from .journal import STATUSES, Entry, Key, RunRow
-from .sqlite_rows import Row, keep
+from .sql_rows import Row, keep
 
 if TYPE_CHECKING:
-    from .sqlite import SqliteStore
+    from .sql_store import SqlStore
     from .writer import Writer
 
-_FINISH = """
+_LEASE: Final = "UPDATE lease SET node = ?, spent = ? WHERE run = ? AND epoch = ? RETURNING 1"
+_FINISH: Final = """
     UPDATE run SET status = CASE status WHEN 'running' THEN ? ELSE status END, ended_at = coalesce(ended_at, ?),
         result = ?, error = ?, result_count = ?, error_count = ?
-    WHERE seq = ? AND EXISTS (SELECT 1 FROM lease WHERE run = seq AND epoch = ?) RETURNING status
+    WHERE seq = ? RETURNING status
 """
 
 
-class SqliteLog:
+class SqlLog:
     """See `Log`. Appends are gathered per turn of the loop and committed together."""
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: SqlStore,
         writer: Writer,
         seq: int,
         run: RunRow,
@@ -101,8 +100,8 @@ class SqliteLog:
     async def forget(self, keys: Iterable[Key]) -> None:
         rows = [(self.seq, path, kind) for path, kind in keys]
 
-        def work(connection: apsw.Connection) -> None:
-            self._check_epoch(connection)
+        def work(connection: Connection) -> None:
+            self._write_lease(connection)
             connection.executemany("DELETE FROM entry WHERE run = ? AND path = ? AND kind = ?", rows)
 
         await self._do(work)
@@ -111,12 +110,12 @@ class SqliteLog:
         if status not in STATUSES[1:]:
             raise ValueError(f"{status!r} does not end a run; one of {', '.join(STATUSES[1:])} does")
         packed = [await packed_value(result, "result"), await packed_value(error, "error")]
+        ended = time.time()
 
-        def work(connection: apsw.Connection) -> str:
-            self._check_epoch(connection)
+        def work(connection: Connection) -> str:
+            self._write_lease(connection)
             values = [keep(connection, value, self.seq) for value in packed]
-            stands = fetch(connection, _FINISH, (status, time.time(), *values, results, errors, self.seq, self.epoch))
-            connection.execute("UPDATE lease SET node = ?, spent = ? WHERE run = ?", (self.node, self.spent, self.seq))
+            stands = fetch(connection, _FINISH, (status, ended, *values, results, errors, self.seq))
             return str(stands[0][0])
 
         stands = str(await self._do(work))
@@ -127,7 +126,7 @@ class SqliteLog:
         if self._over or self._lost or self._writer.refusal:
             return
 
-        def work(connection: apsw.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
                 "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?",
                 (self.node, self.spent, self.seq, self.epoch),
@@ -161,7 +160,7 @@ class SqliteLog:
 
     # --- inside ---------------------------------------------------------------------------
 
-    async def _do(self, work: Callable[[apsw.Connection], Any]) -> Any:
+    async def _do(self, work: Callable[[Connection], Any]) -> Any:
         if self._over or self._lost or self._writer.refusal:
             raise self._why_over()
         if self._unsent:
@@ -181,8 +180,9 @@ class SqliteLog:
                 self._inbox.big = True
             self._inbox.add((None, self, row))
 
-    def _check_epoch(self, connection: apsw.Connection) -> None:
-        if fetch(connection, "SELECT epoch FROM lease WHERE run = ?", (self.seq,)) != [(self.epoch,)]:
+    def _write_lease(self, connection: Connection) -> None:
+        """Also keeps anyone else from taking the run until the transaction has ended."""
+        if not fetch(connection, _LEASE, (self.node, self.spent, self.seq, self.epoch)):
             raise Fenced(self.run.id)
 
     def _why_over(self) -> StoreError:

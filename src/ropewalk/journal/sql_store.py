@@ -1,0 +1,262 @@
+"""Definitions and runs in a database that speaks SQL: what the stores in SQLite and in Postgres share.
+
+Each run has one owner at a time, whatever number of processes use the store. Refused: use after
+os.fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from ..errors import RunBusy
+from ..values import Json
+from .blobs import Packed, dump
+from .claim import Claim, Doubt, Large, create, moments, take
+from .connection import AMONG, Connection, fetch, numbers
+from .journal import Definition, Entry, NewRun, RunRow, contains
+from .lease import me
+from .sql_log import SqlLog, packed_value
+from .sql_rows import RUN, RUN_LIGHT, definitions, entries, keyed, runs
+from .upkeep import find_orphans, prune
+from .writer import Writer
+
+Claiming: TypeAlias = Callable[[Connection, Doubt | None, float], Claim | Doubt]
+
+_SHARED: Final = 512
+"""Documents with more bytes than this are kept once for all runs that start with them."""
+
+_PAGE: Final = 500
+"""Runs looked through at once for a text."""
+
+
+class SqlStore:
+    """See `Store`. `lease` is how long, in seconds, an owner on another host may be silent."""
+
+    durable = True
+
+    def __init__(self, writer: Writer, lease: float, poll: float) -> None:
+        self._lease, self._poll = lease, poll
+        self._writer = writer
+        # Also at exit, and when the store is dropped without being closed.
+        self._close = weakref.finalize(self, self._writer.close)
+        self._document: tuple[Json, str, Packed] = (None, "", None)
+
+    # --- definitions ----------------------------------------------------------------------
+
+    def put_definition(self, definition: Definition) -> None:
+        document = dump(definition.document, f"definition {definition.id}")
+        values = (definition.kind, definition.id, definition.name, document, definition.fingerprint)
+        self._writer.run(
+            lambda connection: connection.execute(
+                "INSERT INTO definition (kind, id, name, document, fingerprint, created) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name, document = excluded.document,"
+                " fingerprint = excluded.fingerprint",
+                (*values, definition.created or time.time()),
+            )
+        )
+
+    def get_definition(self, kind: str, id: str) -> Definition | None:
+        found = self._writer.read(lambda c: definitions(c, "WHERE kind = ? AND id = ?", (kind, id)))
+        return found[0] if found else None
+
+    def list_definitions(self, kind: str | None = None) -> list[Definition]:
+        if kind is None:
+            return self._writer.read(lambda c: definitions(c, "", ()))
+        return self._writer.read(lambda c: definitions(c, "WHERE kind = ?", (kind,)))
+
+    def delete_definition(self, kind: str, id: str) -> bool:
+        return bool(
+            self._writer.run(
+                lambda c: fetch(c, "DELETE FROM definition WHERE kind = ? AND id = ? RETURNING 1", (kind, id))
+            )
+        )
+
+    # --- runs -----------------------------------------------------------------------------
+
+    def get_run(self, id: str) -> RunRow | None:
+        found = self._runs(f"{RUN} WHERE run.id = ?", [id])
+        return found[0] if found else None
+
+    def list_runs(
+        self,
+        *,
+        kind: str | None = None,
+        definition_id: str | None = None,
+        status: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        parent: str | None = None,
+        top: bool = False,
+        limit: int = 100,
+    ) -> list[RunRow]:
+        wanted: list[tuple[str, str | float | None]] = [
+            ("kind = ?", kind),
+            ("definition_id = ?", definition_id),
+            ("status = ?", status),
+            ("started_at >= ?", since),
+            ("parent = ?", parent),
+            ("parent IS NULL AND ?", top or None),
+        ]
+        where = " AND ".join(clause for clause, value in wanted if value is not None) or "true"
+        values = [value for _, value in wanted if value is not None]
+        if text:
+            found = self._writer.read(lambda c: _with_text(c, text, where, values, limit))
+            return self._runs(f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq DESC", [numbers(found)])
+        return self._runs(f"{RUN_LIGHT} WHERE {where} ORDER BY seq DESC LIMIT ?", [*values, limit])
+
+    def history(self, run_id: str) -> list[Entry]:
+        def look(connection: Connection) -> list[Entry]:
+            found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,))
+            return entries(connection, found[0][0]) if found else []
+
+        return self._writer.read(look)
+
+    def orphans(self, limit: int = 100) -> list[RunRow]:
+        return self._writer.read(lambda c: find_orphans(c, self._lease, limit))
+
+    def request_stop(self, run_id: str) -> bool:
+        now = time.time()
+        stopped = self._writer.run(
+            lambda c: fetch(
+                c,
+                "UPDATE run SET status = 'stopped', ended_at = ?1, stop_requested = 1"
+                # Or this very request, sent again.
+                " WHERE id = ?2 AND (status = 'running' OR (status = 'stopped' AND ended_at = ?1)) RETURNING seq",
+                (now, run_id),
+            )
+        )
+        if stopped and (log := self._writer.watch.find(stopped[0][0])):
+            log.stop_soon()
+        return bool(stopped)
+
+    def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
+        return prune(self._writer, before, keep)
+
+    # --- owning a run ---------------------------------------------------------------------
+
+    async def open(self, run: NewRun) -> SqlLog:
+        if not run.started_at:
+            run = dataclasses.replace(run, started_at=time.time())
+        large = Large(
+            input=await packed_value(run.input, "input"),
+            context=await packed_value(run.context, "context"),
+            document=await self._packed_document(run),
+        )
+        return await self._own(
+            run.id,
+            lambda c, doubt, now: create(c, run, large, now) or take(c, run.id, self._lease, False, doubt, now),
+            run,
+        )
+
+    async def reopen(self, run_id: str, *, again: bool = False) -> SqlLog:
+        return await self._own(run_id, lambda c, doubt, now: take(c, run_id, self._lease, again, doubt, now))
+
+    def close(self) -> None:
+        self._close()
+
+    # --- inside ---------------------------------------------------------------------------
+
+    async def _own(self, id: str, claim: Claiming, new: NewRun | None = None) -> SqlLog:
+        writer = self._writer
+        writer.check()
+        settled: Doubt | None = None
+        while True:
+            got = await writer.inbox().do(functools.partial(_swap, claim, settled, moments.next()))
+            if isinstance(got, Claim):
+                break
+            settled = await self._settle(id, got)
+        if got.fresh and new is not None:
+            log = SqlLog(self, writer, got.seq, _fresh_row(new), {})
+        else:
+            row, past = await asyncio.to_thread(self._load, got.seq)
+            log = SqlLog(self, writer, got.seq, row, keyed(past), finished=row if got.ended else None)
+        if not got.ended:
+            writer.watch.add(log)
+        return log
+
+    async def _settle(self, id: str, doubt: Doubt) -> Doubt:
+        """Find out whether an owner elsewhere lives. Clocks of two hosts may differ, and jump:
+        a recent beat is believed, but an old one only when no other comes for a whole lease."""
+        if doubt.recent:
+            raise RunBusy(id, doubt.owner)
+        end = time.monotonic() + self._lease
+        while time.monotonic() < end:
+            await asyncio.sleep(min(self._poll, self._lease))
+            now = self._writer.read(
+                lambda c: fetch(c, "SELECT epoch, beat FROM lease JOIN run ON run = seq WHERE id = ?", (id,))
+            )
+            if now and now[0] != (doubt.epoch, doubt.beat):
+                raise RunBusy(id, doubt.owner)
+        return doubt
+
+    def _load(self, seq: int) -> tuple[RunRow, list[Entry]]:
+        def look(connection: Connection) -> tuple[RunRow, list[Entry]]:
+            [(_, row)] = runs(connection, fetch(connection, f"{RUN} WHERE seq = ?", (seq,)))
+            return row, entries(connection, seq)
+
+        return self._writer.read(look)
+
+    def _runs(self, query: str, values: list[str | float | None]) -> list[RunRow]:
+        found = self._writer.read(lambda c: runs(c, fetch(c, query, values)))
+        return [self._up_to_date(seq, row) for seq, row in found]
+
+    def _up_to_date(self, seq: int, row: RunRow) -> RunRow:
+        """What this process knows of its own runs is newer than what it last wrote."""
+        log = self._writer.watch.find(seq)
+        return dataclasses.replace(row, current_node=log.node, spent=log.spent) if log else row
+
+    async def _packed_document(self, run: NewRun) -> Packed:
+        """Many runs in a row start with one document: it is not written down anew for each."""
+        document, fingerprint, packed = self._document
+        if run.document is None:
+            return None
+        if document is not run.document or fingerprint != run.fingerprint or not fingerprint:
+            packed = await packed_value(run.document, "document", _SHARED)
+            self._document = (run.document, run.fingerprint, packed)
+        return packed
+
+
+def _swap(claim: Claiming, doubt: Doubt | None, now: float, connection: Connection) -> Claim | Doubt:
+    return claim(connection, doubt, now)
+
+
+def _with_text(connection: Connection, text: str, where: str, values: Sequence[str | float], limit: int) -> list[int]:
+    """The newest runs that hold `text`. Looked for here: databases disagree about upper and lower case."""
+    found: list[int] = []
+    last: list[int] = []
+    while len(found) < limit:
+        page = fetch(
+            connection,
+            f"SELECT seq, run.id, name, definition_id, error FROM run WHERE {where}{' AND seq < ?' if last else ''}"
+            " ORDER BY seq DESC LIMIT ?",
+            [*values, *last, _PAGE],
+        )
+        for seq, id, name, definition_id, error in page:
+            if contains(text, id, name, definition_id, error and error.decode(errors="replace")):
+                found.append(seq)
+        if len(page) < _PAGE:
+            break
+        last = [page[-1][0]]
+    return found[:limit]
+
+
+def _fresh_row(run: NewRun) -> RunRow:
+    return RunRow(
+        id=run.id,
+        kind=run.kind,
+        definition_id=run.definition_id,
+        name=run.name,
+        input=run.input,
+        context=run.context,
+        document=run.document,
+        fingerprint=run.fingerprint,
+        started_at=run.started_at,
+        owner=str(me()),
+        parent=run.parent,
+    )
