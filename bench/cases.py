@@ -151,6 +151,18 @@ def looping(bench: Bench) -> Iterator[Row]:
     yield bench.row("loop of 1000 with a condition", 1000, contenders, target=6)
 
 
+def notations(bench: Bench) -> Iterator[Row]:
+    """The same work in every notation, against the graph written in Python: a notation costs nothing at run time."""
+    for what, documents in (("chain of 100", ours.noted(100)), ("chain of 100 through state", ours.stateful(100))):
+        house = ours.House(floor.at_once)
+        contenders = {kind: Contender(house.noted(*given), 100) for kind, given in documents.items()}
+        timings = compare(contenders, rounds=bench.rounds)
+        for kind in contenders:
+            if kind != "python":
+                pair = {name: timings[name] for name in ("python", kind)}
+                yield as_row(f"{what} as {kind}", 100, pair, target=None, of=kind, to="python")
+
+
 def waiting(bench: Bench) -> Iterator[Row]:
     """Tools of a millisecond: what is left of the overhead when there is work."""
     base = floor.fan_out(100, floor.millisecond)
@@ -258,6 +270,7 @@ CASES: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "sequential": sequential,
     "suspending": suspending,
     "looping": looping,
+    "notations": notations,
     "waiting": waiting,
     "concurrent": concurrent,
     "durable": durable,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import floor
+from ropewalk import flow
 from ropewalk.app import App
 from ropewalk.engine.program import compile_flow
 from ropewalk.engine.run import Run
@@ -56,6 +57,42 @@ def loop(rounds: int) -> dict[str, Json]:
     return _document([step], mode="loop", variables={"x": 0}, maxIterations=rounds + 1, until=f"$var.x >= {rounds}")
 
 
+def noted(nodes: int) -> dict[str, tuple[Any, str]]:
+    """The same chain in every notation, each with the word for its value in the result."""
+    ids = [f"n{i}" for i in range(nodes)]
+    given = ["$prev" if i else 0 for i in range(nodes)]
+    composition = [
+        {"id": id, "type": "TOOL", "tool": "step", "inputMapping": {"x": x}} for id, x in zip(ids, given, strict=True)
+    ]
+    steps = [{"name": id, "tool": "step", "inputMapping": {"x": x}} for id, x in zip(ids, given, strict=True)]
+    with flow("bench") as plain:
+        last: Any = 0
+        for _ in ids:
+            last = plain.call("step", x=last)
+        plain.result({"last": last})
+    return {
+        "python": (plain.done(), "result"),
+        "chain": (chain(nodes), "results"),
+        "composition": ({"kind": "composition", "name": "bench", "nodes": composition}, "data"),
+        "composite": ({"kind": "composite", "name": "bench", "mode": "compose", "steps": steps}, "result"),
+    }
+
+
+def stateful(nodes: int) -> dict[str, tuple[Any, str]]:
+    """A chain that passes its value on through state, as experiences do, in Python and as an experience."""
+    calls = [
+        {"id": f"n{i}", "kind": "call", "tool": "step", "args": {"x": "$.x"}, "writes": ["x"]} for i in range(nodes)
+    ]
+    edges = [{"from": f"n{i}", "to": f"n{i + 1}"} for i in range(nodes - 1)]
+    state = {"schema": {"x": {"type": "number", "default": 0}}}
+    with flow("bench") as plain:
+        x = plain.state("x", float, initial=0)
+        for _ in range(nodes):
+            plain.options(into=x).call("step", x=x)
+    experience = {"name": "bench", "version": "0.1.0", "state": state, "graph": {"nodes": calls, "edges": edges}}
+    return {"python": (plain.done(), "state"), "experience": (experience, "finalState")}
+
+
 def _document(nodes: list[Json], **rest: Json) -> dict[str, Json]:
     return {"kind": "chain", "name": "bench", "timeout": LONG, "nodes": nodes, **rest}
 
@@ -89,6 +126,18 @@ class House:
 
         async def run() -> Json:
             return (await execute(chain))["results"]
+
+        return run
+
+    def noted(self, source: Any, word: str) -> Work:
+        """A definition of any notation; gives the value that the result has under `word`."""
+        app, loaded = self.app, self.app.load(source)
+
+        async def run() -> Json:
+            result = (await app.execute(loaded))[word]
+            if isinstance(result, dict):
+                result = list(result.values())[-1]
+            return result
 
         return run
 

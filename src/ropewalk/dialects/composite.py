@@ -113,35 +113,38 @@ class Rendering:
     def __init__(self, name: str, steps: Steps) -> None:
         self.name = name
         self.steps = {node.id: document for node, document in zip(steps.nodes, steps.documents, strict=True)}
+        self.named = [(id, step["name"], step["tool"]) for id, step in self.steps.items()]
 
     def __call__(self, ending: Any) -> dict[str, Json]:
         errors = [
             {"nodeId": e.node, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
             for e in ending.failures
         ]
+        failed = ending.error.node if isinstance(ending.error, NodeFailed) else None
+        outputs, skipped = ending.outputs, ending.skipped
         return {
             "success": ending.status == "completed",
             "executionId": ending.run_id,
             "composite": self.name,
             "status": ending.status,
             "result": ending.value,
-            "steps": [self._step(id, ending) for id in self.steps if id in ending.outputs or id == _failed(ending)],
+            "steps": [
+                {
+                    "name": name,
+                    "tool": tool,
+                    "status": "failed" if id == failed else "skipped" if id in skipped else "completed",
+                    "output": outputs.get(id),
+                }
+                for id, name, tool in self.named
+                if id in outputs or id == failed
+            ],
             "error": self._error(ending.error),
             "errors": errors,
             "duration": round(ending.duration * 1000, 3),
         }
-
-    def _step(self, id: str, ending: Any) -> dict[str, Json]:
-        step = self.steps[id]
-        status = "failed" if id == _failed(ending) else "skipped" if id in ending.skipped else "completed"
-        return {"name": step["name"], "tool": step["tool"], "status": status, "output": ending.outputs.get(id)}
 
     def _error(self, error: Exception | None) -> str | None:
         if isinstance(error, NodeFailed) and error.node in self.steps:
             step = self.steps[error.node]
             return f'Step "{step["name"]}" (tool: "{step["tool"]}") failed: {error.message}'
         return None if error is None else str(error)
-
-
-def _failed(ending: Any) -> str | None:
-    return ending.error.node if isinstance(ending.error, NodeFailed) else None

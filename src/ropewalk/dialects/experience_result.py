@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ..errors import InvalidFlow, NodeFailed
-from ..ir import Flow, Node
+from ..ir import Flow, Graph, Node, bodies
 from ..ops import Call
 from ..values import Json
 from .experience import ExperienceDocument, read
@@ -39,7 +39,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         document=document.fields,
         flow=flow,
         warnings=tuple(document.warnings),
-        render=Rendering(document),
+        render=Rendering(document, flow.body),
         local=True,
         env=document.env,
         at_once=("runtime", "concurrency"),
@@ -49,14 +49,15 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
 class Rendering:
     """Writes an ending as the result of an experience."""
 
-    def __init__(self, document: ExperienceDocument) -> None:
+    def __init__(self, document: ExperienceDocument, body: Graph) -> None:
         self.name, self.version = document.name, str(document.fields["version"])
+        self.modules = _has_modules(body)
 
     def __call__(self, ending: Any) -> dict[str, Json]:
         errors = [_error(failure) for failure in ending.failures]
         if ending.error is not None and not isinstance(ending.error, NodeFailed):
             errors.append({"nodeId": None, "message": str(ending.error), "kind": type(ending.error).__name__})
-        metrics, warnings = tally(ending.calls())
+        metrics, warnings = tally(ending.calls() if self.modules else ())
         return {
             "success": ending.status == "completed",
             "executionId": ending.run_id,
@@ -67,6 +68,14 @@ class Rendering:
             "metrics": metrics,
             "duration": round(ending.duration * 1000, 3),
         }
+
+
+def _has_modules(body: Graph) -> bool:
+    """Whether there are tool modules, which say more than a value."""
+    return any(
+        (isinstance(node.op, Call) and node.op.tool.startswith("impl:")) or any(map(_has_modules, bodies(node)))
+        for node in body.nodes
+    )
 
 
 def _error(failure: NodeFailed) -> dict[str, Json]:
