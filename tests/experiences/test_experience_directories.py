@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +265,25 @@ def test_the_schema_is_that_of_a_json_schema_validator(make: Make) -> None:
     schema = json.loads(files("ropewalk.dialects").joinpath("experience.schema.json").read_text("utf-8"))
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["required"] == ["name", "version", "state", "graph"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: &a [x]\nb: &b [*a, *a]\nc: [" + "*b, " * 2000 + "]\n", "alias"),
+        ("name: x\nname: y\n", "name"),
+        ("graph: " + "[" * 5000 + "]" * 5000, "nested deeper"),
+        ("name: " + "x" * 10_000_001, "larger than"),
+        ("", "empty"),
+        ("[]", "an object"),
+    ],
+)
+def test_hostile_documents_are_refused_at_once(tmp_path: Path, text: str, said: str) -> None:
+    """EXP-DOC-8"""
+    (tmp_path / "experience.yaml").write_text(text)
+    began = time.monotonic()
+    with pytest.raises(InvalidFlow) as refused:
+        run(tmp_path)
+    assert time.monotonic() - began < 5  # a fraction of a second on an idle machine
+    assert any(said in str(problem) for problem in refused.value.problems), refused.value.problems[:3]
+    assert all(problem.place is not None for problem in refused.value.problems)
