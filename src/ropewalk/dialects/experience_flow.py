@@ -295,7 +295,8 @@ def _policy(node: ExperienceNode) -> Policy:
     if given is None or given.get("policy") in ("fail_run", "", None):
         return NO_POLICY
     if given["policy"] == "skip":
-        return Policy(on_error=OnError(reported=True, writes=False))
+        silent = node.kind != "tool" and bool(node.get("writes"))  # the null in its place is not written
+        return Policy(on_error=OnError(reported=True, writes=not silent))
     attempts, delay, linear = retry_of(given)
     return Policy(retry=Retry(attempts=attempts, delay=delay, factor=2.0, linear=linear))
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Path, Ref
 from ..frozen import dataclass
-from ..ir import Channel, Graph, Node
+from ..ir import Channel, Graph, Node, OnError
 from ..ops import Call, Loop, Map
 from ..values import Json
 from .experience import CONCURRENCY, MAX_ITERS, TYPES
@@ -24,6 +24,7 @@ HELD: Final[dict[type[Any], tuple[str, ...]]] = {
     Map: ("items", "body", "limit"),
     Loop: ("body", "limit", "again", "collect"),
     **POLICY,
+    OnError: ("value", "reported", "writes"),
 }
 ROOTS: Final = {"input": "input", "state": "state", "item": "item", "index": "index", "round": "iteration"}
 CHOSEN: Final = "what an edge asks for (when) is another thing than a node's own condition; put it into the tool"
@@ -159,6 +160,8 @@ class ExperienceWriter(FlowWriter[Around]):
                 self.refuse(
                     path, "a node of an experience fails the run, or is skipped and reported, or is tried again"
                 )
+            elif policy.on_error.writes and node.writes is not None:
+                self.refuse(path, "a node of an experience that failed writes nothing (skip)")
             elif node.id in around.needed:
                 self.refuse(path, "an experience skips whatever waits for a node that failed (skip)")
             return {"on_error": "skip"}
