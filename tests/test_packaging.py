@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -29,6 +30,9 @@ def declared() -> dict[str, str]:
     return {bare(one): one for one in listed if not one.startswith("ropewalk")}
 
 
+FOR_TYPE_CHECKERS = {"typing_extensions"}  # they bring it; here it is imported under TYPE_CHECKING only
+
+
 def imported() -> set[str]:
     """The distributions that the package imports from, wherever it does."""
     names = set()
@@ -39,11 +43,16 @@ def imported() -> set[str]:
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 names.add(node.module.partition(".")[0])
     known = packages_distributions()
-    return {bare(known.get(name, [name])[0]) for name in names - sys.stdlib_module_names}
+    return {bare(known.get(name, [name])[0]) for name in names - FOR_TYPE_CHECKERS - sys.stdlib_module_names}
 
 
 def test_everything_imported_is_declared() -> None:
     assert imported() - WITH_MCP - FOR_TYPES - set(declared()) == set()
+
+
+def test_what_only_type_checkers_have_is_imported_for_them_only() -> None:
+    code = "import sys, ropewalk.builder; print('typing_extensions' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
 def test_everything_declared_is_pinned_to_a_version_that_is_allowed() -> None:

@@ -146,6 +146,11 @@ def test_what_experiences_cannot_hold_is_told_at_once() -> None:
         f.options(into=n).call("server:count")
         f.result(n)
     assert "in this order" in refusals(f, "experience")
+    with flow("kept") as f:
+        n = f.state("n", {"type": "number"})
+        f.options(into=n, reported=True).call("server:count")
+        f.result(n)
+    assert "writes nothing" in refusals(f, "experience")
     with flow("much", x=str) as f:
         f.settings(timeout=3)
         f.state("any", initial=1)
