@@ -331,8 +331,9 @@ class Body(Protocol):
         gives the frame of the next, or None, again and again."""
         ...
 
-    def expr(self, expr: Expr, /) -> Callable[[Frame], bool]:
-        """A condition over an inner frame, with all nodes of the body in reach."""
+    def expr(self, expr: Expr, /, *, before: bool = False) -> Callable[[Frame], bool]:
+        """A condition over an inner frame, with all nodes of the body in reach; `before` the round
+        `prev` is what it is for the first node."""
         ...
 
 

@@ -148,7 +148,7 @@ class Loop:
 
     def compile(self, site: Site, /) -> Step:
         body = site.body(self.body, binds="loop" if self.items is None else "each")
-        again = body.expr(self.again) if self.again is not None else None
+        again = body.expr(self.again, before=True) if self.again is not None else None
         until = body.expr(self.until) if self.until is not None else None
         listed = site.remember("items", _as_list(site.expr(self.items))) if self.items is not None else None
         first = site.expr(self.initial) if self.initial is not None else None

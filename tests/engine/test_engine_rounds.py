@@ -91,3 +91,11 @@ async def test_conditions_that_fail_between_rounds_are_the_loops_failure(way: Wa
     ended = await way(flow(line(node("l", body))), ScriptedTools())
     assert ended["status"] == "failed"
     assert [text.split(":")[0] for text in ended["failures"]] == ["l"]
+
+
+@every_way
+async def test_before_a_round_prev_is_what_its_first_node_gets(way: Way) -> None:
+    body = line(compute("a", Fn("+", (Ref("prev"), lit(1)))), compute("b", lit(9)), result=out("a"))
+    loop = Loop(body=body, limit=9, again=Fn("<", (Ref("prev"), lit(4))))
+    ended = await way(flow(line(compute("one", lit(1)), node("l", loop), result=out("l"))), ScriptedTools())
+    assert ended["value"] == [2, 3, 4]

@@ -20,12 +20,13 @@ Getter = Callable[[Any], Json]
 
 
 class Scope:
-    """A position in a region: at `spot`, or at the region's end when there is none."""
+    """A position in a region: at `spot`, or at the region's end when there is none; with `start`
+    before its first node, where the nodes are those of the round before."""
 
-    __slots__ = ("region", "spot")
+    __slots__ = ("region", "spot", "start")
 
-    def __init__(self, region: Region, spot: Spot | None) -> None:
-        self.region, self.spot = region, spot
+    def __init__(self, region: Region, spot: Spot | None, start: bool = False) -> None:
+        self.region, self.spot, self.start = region, spot, start
 
     def resolve(self, ref: Ref) -> tuple[Getter, Path]:
         """The getter of what `ref` starts from, and the path left to walk."""
@@ -95,6 +96,8 @@ class Scope:
     def prev(self) -> Getter:
         """The value of the last node that ran before this position."""
         region, spot, hops = self.region, self.spot, 0
+        if self.start and region.graph.ordered:
+            return itemgetter(PREV)
         while not region.graph.ordered:
             if region.outer is None:
                 return lambda frame: None

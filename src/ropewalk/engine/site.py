@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class CompiledBody:
     """A region ready to run: opens frames and plays them."""
 
-    __slots__ = ("_scope", "again", "open", "region", "run")
+    __slots__ = ("again", "open", "region", "run")
 
     def __init__(
         self,
@@ -34,10 +34,9 @@ class CompiledBody:
         again: Callable[..., Frame],
     ) -> None:
         self.region, self.run, self.open, self.again = region, run, open_, again
-        self._scope = Scope(region, None)
 
-    def expr(self, expr: Expr, /) -> Callable[[Frame], bool]:
-        return compile_condition(expr, self._scope.resolve)
+    def expr(self, expr: Expr, /, *, before: bool = False) -> Callable[[Frame], bool]:
+        return compile_condition(expr, Scope(self.region, None, before).resolve)
 
 
 def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[..., Frame]:
