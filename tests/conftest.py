@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from postgres_server import NoPostgres, PostgresServer, fresh
+
 # Derandomised on CI, so that a red run is red again at home; searching further on demand.
 _SLOW_MACHINE = [HealthCheck.too_slow]
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=_SLOW_MACHINE)
@@ -23,6 +25,25 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test never reads or writes the developer's own store."""
     monkeypatch.delenv("ROPEWALK_STORE", raising=False)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server of our own, one per test process. On CI it must start."""
+    try:
+        server = PostgresServer()
+    except NoPostgres as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no Postgres: {error}")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of an empty store in Postgres."""
+    yield from fresh(os.environ.get("ROPEWALK_TEST_POSTGRES") or request.getfixturevalue("postgres_server").url)
 
 
 @pytest.fixture

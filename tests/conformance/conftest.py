@@ -13,6 +13,7 @@ from ropewalk.journal import Store
 
 @pytest.fixture(params=list(STORES))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = STORES[request.param](tmp_path)
+    where = request.getfixturevalue("postgres_url") if request.param == "postgres" else tmp_path
+    made = STORES[request.param](where)
     yield made
     made.close()

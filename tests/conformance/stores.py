@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 from ropewalk.journal import MemoryStore, NewRun, Store
+from ropewalk.journal.postgres import PostgresStore
 from ropewalk.journal.sqlite import SqliteStore
 
-STORES: dict[str, Callable[[Path], Store]] = {
+STORES: dict[str, Callable[[Any], Store]] = {
     "memory": lambda path: MemoryStore(durable=True),
     "sqlite": lambda path: SqliteStore(path / "store.db", poll=0.05),
     "sqlite-full": lambda path: SqliteStore(path / "store.db", sync="full", poll=0.05),
+    "postgres": lambda url: PostgresStore(url, poll=0.05),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,22 @@ def test_doctor_tells_a_damaged_store_and_touches_nothing(project):
     assert done.code == 1
     assert any(f["name"] == "store" and f["state"] == "fault" for f in done.data["findings"]), done.out
     assert store.read_bytes() == bytes(broken)
+
+
+def test_doctor_looks_into_a_store_in_postgres_and_hides_its_password(project, postgres_url):
+    store = ("--store", f"{postgres_url}&password=hush")
+    done = project("run", "shout.yaml", "--input", '{"text": "a"}', "--id", "x", *store)
+    assert done.code == 0, done.err
+    assert project("runs", "show", "x", "--json", *store).data["status"] == "completed"
+    done = project("doctor", "--json", *store)
+    assert done.code == 0, done.out
+    said = next(f["message"] for f in done.data["findings"] if f["name"] == "store")
+    assert re.search(r"\(Postgres \d+.*\), 1 runs", said), said
+    assert "hush" not in done.out + done.err
+    done = project("doctor", "--json", "--store", "postgresql://me:hush@127.0.0.1:1/db")
+    assert done.code == 1
+    assert "postgresql://me@127.0.0.1:1/db: the server cannot be reached" in done.out
+    assert "hush" not in done.out + done.err
 
 
 def test_a_new_project_runs_at_once(project, tmp_path_factory):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.journal import MemoryStore, open_store
+from ropewalk.journal.postgres import PostgresStore
 from ropewalk.journal.sqlite import SqliteStore
 
 
@@ -48,8 +50,9 @@ def test_memory_is_a_store_that_keeps_no_entries() -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("postgresql://host/db", "not there yet"),
-        ("postgres://host/db", "not there yet"),
+        ("postgres://host/db?sesion=1", "address of the Postgres store is wrong"),
+        ("postgresql://host/db?schema=Not One", "schema='Not One' is no plain name"),
+        ("postgresql://me:secret@127.0.0.1:1/db", "postgresql://me@127.0.0.1:1/db: the server cannot be reached"),
         ("mysql://host/db", "mysql:// is no kind of store; right are: memory, sqlite:///"),
         ("sqllite:///a.db", "did you mean sqlite?"),
         ("memroy", "did you mean 'memory'?"),
@@ -63,6 +66,21 @@ def test_wrong_address_is_told_with_what_would_be_right(url: str, told: str) -> 
     with pytest.raises(StoreError) as caught:
         open_store(url)
     assert told in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_postgres_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"pip install 'ropewalk\[postgres\]'"):
+        open_store("postgresql://host/db")
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_postgres_has_both_its_schemes(postgres_url: str, scheme: str) -> None:
+    store = open_store(scheme + postgres_url.removeprefix("postgresql"))
+    assert isinstance(store, PostgresStore)
+    assert store.list_runs() == []
+    store.close()
 
 
 def test_default_that_cannot_be_made_is_told(tmp_path: Path) -> None:

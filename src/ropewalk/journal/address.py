@@ -1,4 +1,4 @@
-"""From the address of a store to the store: `memory`, `sqlite:///path`, a plain path.
+"""From the address of a store to the store: `memory`, `sqlite:///path`, `postgresql://...`, a plain path.
 
 To add a store, name its scheme here.
 """
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = ".ropewalk/ropewalk.db"
 _SCHEMES: Final = ("memory", "sqlite", "postgresql")
-_RIGHT: Final = "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, or a path"
+_RIGHT: Final = (
+    "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database,"
+    " or a path"
+)
 
 
 def open_store(
@@ -25,7 +28,7 @@ def open_store(
 ) -> Store:
     """The store at `url`; None is `.ropewalk/ropewalk.db` under `directory` (the working directory),
     made on demand. `sync` is what a store in a file survives: "normal" the death of the process, "full"
-    that of the machine. Raises StoreError for an address that names no store."""
+    that of the machine; a server decides that for itself. Raises StoreError for an address that names no store."""
     if url == "memory":
         return MemoryStore()
     from pathlib import Path  # a store in memory does without
@@ -43,11 +46,17 @@ def open_store(
         if not rest.startswith("/") or len(rest) == 1:
             raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}")
         return _sqlite(Path(rest[1:]), sync)
-    if scheme in ("postgresql", "postgres"):
-        raise StoreError("stores on Postgres are not there yet; use sqlite:///path or memory")
+    if is_postgres(url):
+        from .postgres import PostgresStore
+
+        return PostgresStore(url)
     near = closest(scheme, _SCHEMES)
     hint = f"did you mean {near}? " if near else ""
     raise StoreError(f"{scheme}:// is no kind of store; {hint}{_RIGHT}")
+
+
+def is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def _default_file(directory: Path) -> Path:

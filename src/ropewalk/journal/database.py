@@ -1,8 +1,7 @@
 """Opens the SQLite file: checks that it is ours and sound, brings it up to date.
 
 Refused, with nothing changed: a file of another program, one written by a newer version, one
-that is damaged. To change the schema, add `migrations/NNNN_what.sql` with the next number;
-never edit one that was released.
+that is damaged.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import apsw
 from ..errors import StoreError
 from . import walfile
 from .connection import fetch
+from .migrations import Migrations
 
 BUSY: Final = 30.0
 """Seconds to wait for another process that is writing."""
@@ -143,34 +143,19 @@ def _use_log(connection: apsw.Connection, path: Path) -> None:
 
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:
-    files = {int(file.name[:4]): file for file in sorted(_MIGRATIONS.glob("*.sql"))}
-    newest = max(files)
-    if _version(connection) == newest:
+    migrations = Migrations(_MIGRATIONS)
+    if connection.table_exists(None, "migration") and migrations.version(connection) == migrations.newest:
         return
     connection.execute("BEGIN IMMEDIATE")  # Whoever comes second finds the work done.
     try:
-        version = _version(connection)
-        if version > newest:
-            raise StoreError(
-                f"{path} was written by a newer Ropewalk (store version {version}, this one knows {newest}); upgrade it"
-            )
-        for number in range(version + 1, newest + 1):
-            connection.execute(files[number].read_text())
-            connection.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, files[number].stem, time.time()))
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _version(connection: apsw.Connection) -> int:
-    if connection.in_transaction:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS migration"
             " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied REAL NOT NULL)"
         )
         connection.pragma("application_id", _APPLICATION)
-    elif not connection.table_exists(None, "migration"):
-        return 0
-    return int(fetch(connection, "SELECT max(number) FROM migration")[0][0] or 0)
+        migrations.apply(connection, str(path))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

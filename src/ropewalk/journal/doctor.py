@@ -14,9 +14,9 @@ from pathlib import Path
 import apsw
 
 from ..errors import StoreError
-from .blobs import unpack
 from .connection import fetch
 from .database import connect, open_database, store_error
+from .sql_rows import bad_blobs
 
 _MOST = 20
 
@@ -38,7 +38,7 @@ def examine(path: str | Path) -> list[str]:
             with contextlib.closing(connect(copy)) as connection:
                 rows = fetch(connection, f"PRAGMA integrity_check({_MOST})")
                 found += [f"{path}: {row[0]}" for row in rows if row[0] != "ok"]
-                found += _bad_blobs(connection, path)
+                found += [f"{path}: {bad}" for bad in bad_blobs(connection)]
         except apsw.Error as error:
             found.append(str(store_error(path, error)))
     return found
@@ -73,11 +73,3 @@ def _copy(path: Path) -> Iterator[Path]:
         except OSError as error:
             raise StoreError(f"{path} cannot be copied: {error.strerror}") from error
         yield copy
-
-
-def _bad_blobs(connection: apsw.Connection, path: Path) -> Iterator[str]:
-    for hash, codec, data in connection.execute("SELECT hash, codec, data FROM blob"):
-        try:
-            unpack(b"\0" + bytes(hash), (codec, data))
-        except StoreError as error:
-            yield f"{path}: {error}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import orjson
 
-from ..errors import Fenced, JournalConflict
+from ..errors import Fenced, JournalConflict, StoreError
 from ..values import Json
 from .blobs import Blob, Packed, is_ref, unpack
 from .connection import Connection, fetch
@@ -78,6 +78,16 @@ def load(connection: Connection, data: bytes | None) -> Json:
         found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ?", (data[1:],))
         data = unpack(data, found[0] if found else None)
     return orjson.loads(data)
+
+
+def bad_blobs(connection: Connection) -> Iterator[str]:
+    """Reads every big value: what is wrong with those that are not what was stored."""
+    for (hash,) in fetch(connection, "SELECT hash FROM blob"):
+        found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ?", (hash,))
+        try:
+            unpack(b"\0" + hash, found[0] if found else None)
+        except StoreError as error:
+            yield str(error)
 
 
 def entries(connection: Connection, seq: int) -> list[Entry]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ...config import Config, find, read_config
 from ...errors import RopewalkError
 from ...frozen import dataclass
+from ...journal.address import DEFAULT, is_postgres
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED
@@ -25,7 +26,8 @@ from .session import Interrupts, directory, with_app
 if TYPE_CHECKING:
     from ...app import App
 
-_PACKAGES = ("ropewalk", "cyclopts", "rich", "orjson", "pyyaml", "jsonschema-rs", "google-re2", "apsw", "mcp", "httpx2")
+_PACKAGES = ("ropewalk", "cyclopts", "rich", "orjson", "pyyaml", "jsonschema-rs", "google-re2", "apsw")
+_EXTRA_PACKAGES = ("mcp", "httpx2", "psycopg")
 _MOST_RUNS = 1000
 _MARK = {"ok": "✓", "note": "-", "fault": "✗"}
 
@@ -61,9 +63,9 @@ def doctor(*, json: Json = False, store: StoreAddress = None, project: Project =
 def _installed() -> Iterator[Finding]:
     good = sys.version_info >= (3, 11)
     yield Finding("python", "ok" if good else "fault", f"{platform.python_version()} ({sys.executable})")
-    versions = {name: _version(name) for name in _PACKAGES}
+    versions = {name: _version(name) for name in (*_PACKAGES, *_EXTRA_PACKAGES)}
     missing = [name for name, found in versions.items() if found is None]
-    needed = [name for name in missing if name not in ("mcp", "httpx2")]
+    needed = [name for name in missing if name in _PACKAGES]
     said = ", ".join(f"{name} {found}" for name, found in versions.items() if found)
     yield Finding("packages", "fault" if needed else "ok", said + (f"; missing: {', '.join(needed)}" if needed else ""))
     if "mcp" in missing:
@@ -110,8 +112,6 @@ def _project(where: Path) -> Finding:
 
 def _opened(found: list[Finding], config: Config, store: str | None) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, _: Interrupts) -> Answer:
-        from ...journal.address import DEFAULT
-
         found.append(_store(app, store or config.store or str(config.directory / DEFAULT)))
         await app.connect()
         failures = {**config.broken, **app.toolbox.failures}
@@ -133,7 +133,13 @@ def _store(app: App, address: str) -> Finding:
     """Opening it checks that it is ours and of this version; every page is checked on top."""
     try:
         runs = len(app.runs.list(limit=_MOST_RUNS))
-        said = _damage(address)
+        if is_postgres(address):
+            from ...journal.postgres import examine
+
+            where, found = examine(address)
+            address, said = where, "; ".join(found)
+        else:
+            said = _damage(address) or ""
     except RopewalkError as error:
         return Finding("store", "fault", str(error))
     if said:

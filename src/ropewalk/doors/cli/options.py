@@ -12,7 +12,10 @@ Json: TypeAlias = Annotated[
 ]
 StoreAddress: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--store", help="Where runs are kept: memory, a file, sqlite:///path (default: as configured)."),
+    Parameter(
+        name="--store",
+        help="Where runs are kept: memory, a file, sqlite:///path, postgresql://... (default: as configured).",
+    ),
 ]
 Project: TypeAlias = Annotated[
     Path | None,

@@ -1,0 +1,182 @@
+"""Writes to Postgres: the entries of many runs in one statement, which is one round trip and one commit.
+
+Every batch is fenced: a row goes in only if its run is still at the epoch it names, and the lease
+is locked meanwhile, so that nobody can take the run over in between. A batch whose answer was lost
+is sent again on a new connection: entries are unique and claims are known by their beat, so that
+twice is the same as once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+from ..errors import StoreError
+from .connection import Connection, fetch
+from .inbox import Outcomes
+from .postgres_schema import prepare
+from .postgres_session import Session, Target, driver, must_renew, passes
+from .sql_rows import UPSERT, Row, why_not
+from .writer import Writer
+
+T = TypeVar("T")
+
+PATIENCE: Final = 60.0
+"""Seconds in which a server that has gone away may come back, before what waits for it fails."""
+
+_LAST: Final = 5.0  # The same, for a store that is being closed.
+_BYTES: Final = 8_000_000  # of data in one statement, at most, unless one entry has more
+
+# FOR SHARE waits for whoever is just taking a run over, and then sees the new epoch.
+_INSERT: Final = f"""
+    WITH given AS (
+        SELECT * FROM unnest(
+            CAST(? AS bigint[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS bytea[]),
+            CAST(? AS text[]), CAST(? AS float8[]), CAST(? AS float8[]), CAST(? AS integer[])
+        ) WITH ORDINALITY AS these (run, path, kind, node, data, digest, started, ended, epoch, nth)
+    ), mine AS (
+        SELECT run, epoch FROM lease WHERE run IN (SELECT run FROM given) ORDER BY run FOR SHARE
+    ), put AS (
+        INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
+        SELECT run, path, kind, node, data, digest, started, ended FROM given JOIN mine USING (run, epoch) ORDER BY nth
+        {UPSERT} RETURNING 1
+    )
+    SELECT count(*) FROM put
+"""
+
+
+class PostgresWriter(Writer):
+    """The write side of the store at `where`."""
+
+    connection: Session
+
+    def __init__(self, where: Target, lease: float, poll: float) -> None:
+        self._where = where
+        self._reader: Session | None = None
+        failures = driver().Error
+        try:
+            self.connection = Session(where)
+            try:
+                prepare(self.connection, where)
+            except BaseException:
+                self.connection.close()
+                raise
+        except failures as error:
+            raise store_error(where.name, error) from error
+        super().__init__(where.name, failures, lease, poll)
+
+    def insert(self, rows: list[Row]) -> Outcomes:
+        outcomes: list[Any] = []
+        for some in _statements(rows):
+            columns = [list(column) for column in zip(*some, strict=True)]
+            if fetch(self.connection, _INSERT, columns)[0][0] == len(some):
+                outcomes += [None] * len(some)
+            else:
+                outcomes += [why_not(self.connection, row) for row in some]
+        return outcomes if any(outcomes) else None
+
+    def insert_alone(self, rows: list[Row]) -> Outcomes:
+        return self.insert(rows)  # A statement is a transaction of its own.
+
+    def transaction(self, work: Callable[[Connection], T]) -> T:
+        session = self.connection
+        session.execute("BEGIN")
+        try:
+            result = work(session)
+            session.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(self.failures):
+                session.execute("ROLLBACK")
+            raise
+        return result
+
+    def alone(self, work: Callable[[Connection], T]) -> T:
+        def locked(connection: Connection) -> T:
+            connection.execute("LOCK TABLE blob, lease IN SHARE ROW EXCLUSIVE MODE")
+            return work(connection)
+
+        return self.transaction(locked)
+
+    def patiently(self, work: Callable[[], T]) -> T:
+        """Again, on a new connection if need be, while the server may come back."""
+        return self._patiently(lambda: self.connection, work)
+
+    def look(self, work: Callable[[Connection], T]) -> T:
+        def reader() -> Session:
+            if self._reader is None:
+                self._reader = Session(self._where)
+            return self._reader
+
+        return self._patiently(reader, lambda: work(reader()))
+
+    def failure(self, error: Exception) -> StoreError:
+        return store_error(self.name, error)
+
+    def connections(self) -> Iterable[Any]:
+        return [one for one in (self._reader, self.connection) if one is not None]
+
+    def one_is_to_blame(self, error: Exception) -> bool:
+        psycopg = driver()
+        return not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or _is_full(error)
+
+    def revive(self) -> None:
+        if self.connection.lost:
+            self.connection.renew()
+
+    def _patiently(self, session: Callable[[], Session], work: Callable[[], T]) -> T:
+        began, pause, renew = 0.0, 0.02, False
+        while True:
+            try:
+                if renew:
+                    session().renew()
+                    renew = False
+                return work()
+            except self.failures as error:
+                renew = renew or session().lost or must_renew(error)
+                if not renew and not passes(error):
+                    raise
+                now = time.monotonic()
+                began = began or now
+                if now - began > (_LAST if self.refusal else PATIENCE):
+                    raise
+            time.sleep(pause * random.uniform(0.5, 1))
+            pause = min(2 * pause, 1.0)
+
+
+def _statements(rows: list[Row]) -> Iterator[list[Row]]:
+    """The rows in order, cut where one statement may not go on: no statement can write a row twice."""
+    some: list[Row] = []
+    keys: set[tuple[int, str, str]] = set()
+    size = 0
+    for row in rows:
+        key = row[:3]
+        size += len(row[4] or b"")
+        if some and (key in keys or size > _BYTES):
+            yield some
+            some, keys, size = [], set(), len(row[4] or b"")
+        some.append(row)
+        keys.add(key)
+    if some:
+        yield some
+
+
+def _is_full(error: Exception) -> bool:
+    return getattr(error, "sqlstate", None) == "53100"
+
+
+def store_error(name: str, error: Exception) -> StoreError:
+    """What the user is told about a failure of Postgres, and what to do."""
+    said = " ".join(str(error).split())
+    state = getattr(error, "sqlstate", None)
+    if _is_full(error):
+        what = "the server's disk is full; free some space. Nothing acknowledged is lost"
+    elif state == "42501":
+        what = f"the user may not do this ({said}); grant it CREATE on the database, or on a schema made for it"
+    elif isinstance(error, driver().OperationalError):
+        what = f"the server cannot be reached or ended the session ({said}); check that it runs and takes connections"
+    else:
+        what = f"{type(error).__name__}: {said}"
+    return StoreError(f"{name}: {what}")
