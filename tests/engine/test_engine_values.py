@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine.lab import HANDLED, Way, call, compute, each, every_way, graph, line, lit, node, obj, on, once, out
+from engine.lab import HANDLED, Way, call, compute, each, every_way, flow, graph, line, lit, node, obj, on, once, out
 from ropewalk.app import App
-from ropewalk.expr.ast import Ref
+from ropewalk.expr.ast import Fn, Ref
 from ropewalk.journal.sqlite import SqliteStore
 from ropewalk.ops import Loop
 from ropewalk.testing import ScriptedTools
@@ -181,3 +181,14 @@ async def test_what_a_caller_does_to_a_result_touches_no_later_run(store: str, t
                 spoil(part)
         assert seen[0] == seen[1] == seen[2]
         assert given == {"rows": [{"n": 1}]}
+
+
+@every_way
+async def test_a_result_that_cannot_be_made_ends_the_run_as_failed(way: Way) -> None:
+    for body in (
+        line(compute("a", lit(0)), result=Fn("/", (lit(1), out("a")))),
+        graph(result=Fn("/", (lit(1), lit(0)))),
+    ):
+        ended = await way(flow(body), ScriptedTools())
+        assert (ended["status"], ended["value"]) == ("failed", None)
+        assert ended["error"].startswith("ExpressionError: result: division by zero")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
-from ..errors import ExpressionError, NodeFailed, RunStopped, RunTimeout
+from ..errors import ExpressionError, InvalidValue, NodeFailed, RunStopped, RunTimeout
 from ..events import Event
 from ..ir import Node
 from ..journal.journal import Entry, Log
@@ -202,6 +202,10 @@ class Run(Lane):
         except NodeFailed as exc:
             status, error = "failed", exc
             self.errors.append(exc)
+        except (ExpressionError, InvalidValue) as exc:
+            # No node's: what is left once they are all done is the result of the flow.
+            status, error = "failed", ExpressionError(f"result: {exc}")
+            error.__cause__ = exc
         except asyncio.CancelledError as exc:
             cancelled = exc
         finally:
