@@ -11,7 +11,7 @@ import pytest
 from engine.lab import Way, block, call, compute, every_way, flow, job, line, lit, node, obj, out
 from ropewalk.engine.engine import Engine
 from ropewalk.expr.ast import Fn, Ref
-from ropewalk.ir import Graph
+from ropewalk.ir import Graph, Policy, Retry
 from ropewalk.journal import MemoryStore
 from ropewalk.ops import Loop
 from ropewalk.testing import ScriptedTools, fails, hangs, in_turn
@@ -99,3 +99,12 @@ async def test_before_a_round_prev_is_what_its_first_node_gets(way: Way) -> None
     loop = Loop(body=body, limit=9, again=Fn("<", (Ref("prev"), lit(4))))
     ended = await way(flow(line(compute("one", lit(1)), node("l", loop), result=out("l"))), ScriptedTools())
     assert ended["value"] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_the_record_of_a_round_says_which_attempt_gave_its_value(durable: bool) -> None:
+    store, twice = MemoryStore(durable=durable), Policy(retry=Retry(attempts=2))
+    tools = ScriptedTools(t=in_turn(fails("once"), 1, 2, fails("again"), 3))
+    await Engine(store).run(job(flow(rounds(call("a", "t", policy=twice))), tools))
+    calls = [(entry.path, entry.data) for entry in store.history("r") if entry.kind == "call"]
+    assert calls == [("l[0]/a@2", 1), ("l[1]/a", 2), ("l[2]/a@2", 3)]

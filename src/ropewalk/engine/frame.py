@@ -30,7 +30,7 @@ FIRST: Final = 11  # slot of the first node
 # The step record of a line of nodes: what is where in it.
 LINE: Final = 0  # the frame
 NODES: Final = 1  # its spots in order; None in the record of a graph
-ROUNDS: Final = 2  # the nodes' values round for round where the frame is used again, None if there are no rounds
+ROUNDS: Final = 2  # the slots from FIRST on, round for round, where the frame is used again; else None
 CLOCKS: Final = 3  # here clock readings begin: before the first node, then after each
 
 

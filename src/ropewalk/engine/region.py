@@ -41,7 +41,7 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
     node runs since when. The rounds of a `flat` line (no regions inside) go on in the same frame and
     the same record.
     """
-    table, order, end = tuple(cells), tuple(spots), FIRST + len(cells)
+    table, order = tuple(cells), tuple(spots)
 
     async def run(frame: Frame, follow: Follow | None = None) -> Yield:
         lane: Lane = frame[LANE]
@@ -71,7 +71,7 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
                 if follow is None:
                     return finish(frame)
                 if flat:
-                    values += frame[FIRST:end]
+                    values += frame[FIRST:]
                 following = follow(frame, result(frame))
                 if following is None:
                     return finish(frame)

@@ -304,7 +304,7 @@ class Run(Lane):
             times, rounds = track[CLOCKS:], track[ROUNDS]
             for i in range(len(times) - 1):
                 if rounds is not None and not i % len(nodes):
-                    frame = _round(track[LINE], rounds, i, len(nodes))
+                    frame = _round(track[LINE], rounds, i // len(nodes))
                 yield nodes[i % len(nodes)], frame, times[i], times[i + 1]
 
     def calls(self) -> Iterator[tuple[Node, Json]]:
@@ -343,12 +343,12 @@ class Run(Lane):
         return found
 
 
-def _round(last: Frame, rounds: list[Any], i: int, nodes: int) -> Frame:
-    """The frame as it was in the round whose values begin at `i`; those of the one that runs are in the frame still."""
-    frame = last.copy()
-    frame[KEY], frame[PATH] = i // nodes, None
-    if i < len(rounds):
-        frame[FIRST : FIRST + nodes] = rounds[i : i + nodes]
+def _round(last: Frame, rounds: list[Any], count: int) -> Frame:
+    """The frame as it was in a round; the slots of the one that runs are in the frame still."""
+    frame, size = last.copy(), len(last) - FIRST
+    frame[KEY], frame[PATH] = count, None
+    if count * size < len(rounds):
+        frame[FIRST:] = rounds[count * size : (count + 1) * size]
     return frame
 
 
