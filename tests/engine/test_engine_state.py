@@ -9,7 +9,7 @@ import pytest
 from engine.lab import HANDLED, Way, block, call, compute, each, every_way, flow, graph, line, lit, node, obj, once, out
 from ropewalk.errors import NodeFailed
 from ropewalk.expr.ast import Arr, Ref
-from ropewalk.ir import Channel, Graph, Node, OnError, Policy, Retry
+from ropewalk.ir import Channel, Flow, Graph, Node, OnError, Policy, Retry
 from ropewalk.ops import Block, Loop
 from ropewalk.testing import ScriptedTools, fails, in_turn
 
@@ -169,3 +169,24 @@ async def test_channels_whose_orders_contradict_each_other_keep_them() -> None:
     ending = await once(whole, NO_TOOLS)
     assert ending.value == {"look": {"x": ["a", "b"], "y": ["b", "c"], "z": []}, "one": ["b", "c"]}
     assert ending.state == {"x": ["a", "b", "look"], "y": ["b", "c"], "z": []}
+
+
+@every_way
+async def test_writes_side_by_side_that_do_not_fold_fail_the_later_node(way: Way) -> None:
+    body = graph(
+        compute("a", lit("one"), writes=obj(o=lit(1))), compute("b", lit("two"), writes=obj(o=lit(2), l=lit([3])))
+    )
+    state = {"o": Channel(reduce="set_once", present=False), "l": Channel(reduce="array_append", initial=[])}
+    ended = await way(Flow(name="f", body=body, state=state), ScriptedTools())  # the check warns of it
+    assert (ended["status"], ended["state"]) == ("failed", {"o": 1, "l": []})
+    assert [text.partition(":")[0] for text in ended["failures"]] == ["b"]
+
+
+@every_way
+async def test_a_region_whose_writes_do_not_fold_can_be_handled(way: Way) -> None:
+    inner = (compute("a", lit(1), writes=obj(o=lit(1))), compute("b", lit(2), writes=obj(o=lit(2))))
+    body = line(block("in", *inner, policy=HANDLED), result=out("in"))
+    ended = await way(
+        Flow(name="f", body=body, state={"o": Channel(reduce="set_once", present=False)}), ScriptedTools()
+    )
+    assert (ended["status"], ended["value"], ended["state"]) == ("completed", "handled", {})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, Final
 
+from ..errors import InvalidValue
 from ..expr.ast import refs
 from ..ir import Channel, Graph, Node, Writes, node_parts
 from ..state import REDUCERS, check_fold, fold
@@ -141,7 +142,7 @@ class FoldPlan:
 
     def __init__(self, region: Region, written: list[Written], channels: Mapping[str, Channel]) -> None:
         body = region.graph
-        self.channels = channels
+        self.channels, self.spots = channels, [region.spots[node.id] for node in body.nodes]
         position = {node.id: i for i, node in enumerate(body.nodes)}
         needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
         self.order = FoldOrder(needs, written, channels)
@@ -230,6 +231,19 @@ class FoldPlan:
             frame[slot] = [*(frame[slot] or ()), *writes]
 
         return keep
+
+    def fold_each(self, frame: Frame, state: dict[str, Json]) -> tuple[Spot, InvalidValue] | None:
+        """Fold the writes of one node after the other into `state`, without those that do not fold onto
+        the ones before; the first node that has such, and why."""
+        refused: tuple[Spot, InvalidValue] | None = None
+        shared = self.order.shared
+        for i in shared.order if shared is not None else range(len(self.slots)):
+            slot = self.slots[i]
+            try:
+                fold_into(self.channels, state, (frame[slot] if slot is not None else None) or ())
+            except InvalidValue as exc:
+                refused = refused or (self.spots[i], exc)
+        return refused
 
     def all_writes(self, frame: Frame) -> list[tuple[str, Json]]:
         """Every write of the region in fold order."""

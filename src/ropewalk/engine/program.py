@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..errors import InvalidValue
 from ..expr.ast import Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
 from . import policy
 from .caller import Caller
+from .failure import named
 from .foldorder import in_sequence, writes_of
 from .foldplan import FoldPlan, fold_into
 from .frame import LOG, STATE, Region, Spot
@@ -59,7 +61,7 @@ class Program:
         """The state of a run that broke off: what its finished nodes wrote."""
         if self.plan is not None:
             state = dict(state)
-            fold_into(self.channels, state, self.plan.all_writes(frame))
+            self.plan.fold_each(frame, state)
         return state
 
 
@@ -211,8 +213,15 @@ class Builder:
         def folded(frame: Frame) -> Yield:
             assert plan is not None
             writes = plan.all_writes(frame)
+            try:
+                fold_into(channels, frame[STATE], writes)
+            except InvalidValue:
+                # Each fits what its node has seen; side by side they do not.
+                refused = plan.fold_each(frame, dict(frame[STATE]))
+                if refused is not None:
+                    raise named(refused[1], refused[0], frame) from refused[1]
+                raise
             frame[LOG].extend(writes)
-            fold_into(channels, frame[STATE], writes)
             return Yield(result(frame), frame[LOG])
 
         return ordered if plan is None else folded
