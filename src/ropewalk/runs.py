@@ -155,9 +155,12 @@ def steps(history: Iterable[Entry]) -> list[dict[str, Json]]:
 
 
 def step(entry: Entry) -> dict[str, Json]:
-    """A journal entry as a step."""
+    """A journal entry as a step. A decision of a node (what it goes over, which branch it takes, until
+    when it waits) is made before the node does anything: `decided` is neither an end nor a value."""
     failed = entry.kind in ("call_failed", "attempt")
     status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
+    if entry.kind in ("items", "branch", "timer"):
+        status = "decided"
     return {
         "path": entry.path,
         "node": entry.node,
@@ -166,9 +169,10 @@ def step(entry: Entry) -> dict[str, Json]:
         "started": iso(entry.started),
         "ended": iso(entry.ended),
         "ms": round((entry.ended - entry.started) * 1000, 3),
-        "value": None if failed or status == "skipped" else entry.data,
+        "value": entry.data if status == "ok" else None,
         "error": entry.data if failed else None,
         "reason": entry.data.get("reason") if status == "skipped" and isinstance(entry.data, dict) else None,
+        "decision": entry.data if status == "decided" else None,
     }
 
 

@@ -126,6 +126,17 @@ def compile_schema(schema: Json) -> Schema:
     return made
 
 
+def flaw(schema: Json) -> tuple[str, str] | None:
+    """Why a schema cannot be compiled, and where in it (".items.type"); None when it can."""
+    try:
+        compile_schema(schema)
+    except UnsupportedSchema as wrong:
+        place, found, message = str(wrong).partition(": ")
+        inside = bool(found) and place.startswith("schema")
+        return (place.removeprefix("schema"), message) if inside else ("", str(wrong))
+    return None
+
+
 def _compile(schema: Json) -> native.Validator:
     import jsonschema_rs as native  # 5 ms, and there are flows that need none
 

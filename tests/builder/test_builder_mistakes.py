@@ -230,6 +230,20 @@ def test_what_the_check_finds_is_told_together_each_at_its_line() -> None:
     assert "'m'" in str(second)
 
 
+def test_a_schema_that_cannot_be_compiled_is_refused_with_its_place() -> None:
+    f = flow("wrong", {"type": "objct"})
+    f.settings(returns={"required": 1})
+    f.state("kept", {"items": 5})
+    f.check(f.input, {"properties": {"a": {"type": "strng"}}})
+    with pytest.raises(InvalidFlow) as raised:
+        f.done()
+    told = [problem.path.rpartition(":")[2] for problem in raised.value.problems]
+    line = inspect.currentframe().f_lineno - 4  # type: ignore[union-attr]
+    assert told == [
+        f"{line}.schema.properties.a.type", "input_schema.type", "output_schema.required", "state.kept.schema.items",
+    ]  # fmt: skip
+
+
 def test_a_finished_flow_takes_no_more() -> None:
     with flow("done") as f:
         f.value(1)

@@ -153,6 +153,13 @@ def test_a_definition_is_written_in_another_notation(project):
     assert project("convert", "shout.yaml", "--to", "chain", "--json").data["kind"] == "chain"
 
 
+@pytest.mark.parametrize("command", [("convert", "--to", "flow"), ("graph",)])
+def test_a_file_that_cannot_be_written_is_told(project, command):
+    done = project(command[0], "shout.yaml", *command[1:], "-o", "nodir/x.yaml")
+    assert done.code == 2
+    assert done.err.endswith("\nerror: nodir/x.yaml cannot be written: No such file or directory\n")
+
+
 def test_what_another_notation_cannot_hold_is_told(project):
     done = project("convert", "shout.yaml", "--to", "flwo")
     assert done.code == 2

@@ -206,6 +206,22 @@ def test_a_killed_run_is_resumed_without_calling_again_what_is_recorded(project,
     assert done.data["results"] == {"first": 2, "wait": "rested"}
 
 
+def test_what_a_killed_run_had_only_begun_is_not_shown_as_done(project, started):
+    project.write(
+        "each.yaml",
+        "kind: composition\nnodes: [{id: doubled, type: map, items: $input, tool: hang, inputMapping: {}}]\n",
+    )
+    child = started("run", "each.yaml", "--id", "k", "--input", "[1, 2, 3]")
+    until(project.home / "hanging")
+    child.kill()
+    child.wait()
+    [node] = project("runs", "show", "k", "--json").data["nodes"]
+    assert (node["path"], node["status"], node["value"], node["decision"]) == ("doubled", "decided", None, [1, 2, 3])
+    said = project("runs", "show", "k").out
+    assert "· doubled  goes over 3 items" in said
+    assert "✓" not in said
+
+
 def test_a_reader_that_goes_away_is_no_traceback(project, started):
     for i in range(3):
         project("run", "shout.yaml", "--id", f"r{i}", "--input", '{"text": "a"}')

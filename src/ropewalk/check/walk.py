@@ -18,6 +18,7 @@ from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate
+from ..schema import flaw
 from ..state import REDUCERS
 from ..values import Json, closest
 from .arguments import Fitting
@@ -82,12 +83,14 @@ class Walk:
         """Check everything but the shape, which `Layout` has done."""
         flow = self.flow
         check_timeout("timeout", flow.timeout, self._say)
+        self._compiles("input_schema", flow.input_schema)
+        typed = self._compiles("output_schema", flow.output_schema)
         for name, channel in flow.state.items():
             self._channel(name, channel)
         result = self.region(flow.body, "")
         last = flow.body.nodes[-1].op if flow.body.nodes else None
         held = isinstance(last, Validate) and last.schema is flow.output_schema  # which says it at its place
-        if type(flow.output_schema) is dict and result is not None and not held:
+        if typed and type(flow.output_schema) is dict and result is not None and not held:
             self.read.field = "result"
             self.fitting.fit(
                 flow.body.result,
@@ -178,6 +181,12 @@ class Walk:
         read = self.read
         self.report.add(message, node=read.node, owners=read.owners, field=field, warning=warning)
 
+    def _compiles(self, field: str, schema: Json) -> bool:
+        wrong = flaw(schema) if schema is not None else None
+        if wrong is not None:
+            self._say(f"{field}{wrong[0]}", wrong[1])
+        return wrong is None
+
     # --- state ----------------------------------------------------------------------------------
 
     def _channel(self, name: str, channel: Channel) -> None:
@@ -185,7 +194,9 @@ class Walk:
             near = closest(channel.reduce, REDUCERS)
             self.report.add(f"unknown reducer {channel.reduce!r}; there are: {listing(REDUCERS)}",
                             field=f"state.{name}.reduce", suggestion=near)  # fmt: skip
-        if type(channel.schema) is dict and channel.initial is not None:
+        if not self._compiles(f"state.{name}.schema", channel.schema):
+            self._taken[name] = None  # no word about updates
+        elif type(channel.schema) is dict and channel.initial is not None:
             self.read.field = f"state.{name}.initial"
             self.fitting.fit(Lit(channel.initial), Lit(channel.initial), Sub(channel.schema, channel.schema), None,
                              "property", "")  # fmt: skip
@@ -349,7 +360,8 @@ class Walk:
         got = read.look(op.value)
         assert read.node is not None
         # What does not fit may be just what a policy waits for; a schema says little of what else there is.
-        if type(op.schema) is dict and read.node.policy.on_error is None:
+        compiles = self._compiles("schema", op.schema)
+        if compiles and type(op.schema) is dict and read.node.policy.on_error is None:
             self.fitting.fit(op.value, got, Sub(op.schema, op.schema), None, "property", "")
         return got
 

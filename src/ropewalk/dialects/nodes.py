@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
-from ..errors import InvalidFlow, Problem, UnsupportedSchema
-from ..schema import compile_schema
+from ..errors import InvalidFlow, Problem
+from ..schema import flaw
 from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
@@ -36,14 +36,10 @@ def read_document(
 
 def is_schema(value: Json, path: str, report: Report) -> bool:
     """Whether this is a JSON Schema; why not is reported."""
-    try:
-        compile_schema(value)
-    except UnsupportedSchema as exc:
-        place, found, message = str(exc).partition(": ")
-        inside = found and place.startswith("schema")
-        say(report, path + place.removeprefix("schema") if inside else path, message if inside else str(exc))
-        return False
-    return True
+    wrong = flaw(value)
+    if wrong is not None:
+        say(report, path + wrong[0], wrong[1])
+    return wrong is None
 
 
 def read_nodes(

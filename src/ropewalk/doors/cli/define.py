@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from ...errors import InvalidFlow
 from ...source import dump, render
 from .answer import Answer
-from .exits import problem_data
+from .exits import UsageError, problem_data
 from .options import Json, Project
 from .session import Interrupts, with_app
 
@@ -65,7 +65,7 @@ def graph(
         drawn = app.draw(source, format)
         if output is None:
             return Answer(data={"format": format, "graph": drawn}, text=drawn)
-        output.write_text(drawn if drawn.endswith("\n") else drawn + "\n", encoding="utf-8")
+        _write(output, drawn if drawn.endswith("\n") else drawn + "\n")
         return Answer(data={"format": format, "file": str(output)}, text=f"wrote {output}")
 
     return with_app(work, near=source, project=project, store="memory")
@@ -87,7 +87,14 @@ def convert(
         text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
         if output is None:
             return Answer(data=document, text=text)
-        output.write_text(text, encoding="utf-8")
+        _write(output, text)
         return Answer(data={"kind": to, "file": str(output)}, text=f"wrote {output}")
 
     return with_app(work, near=source, project=project, store="memory")
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror or error}") from error

@@ -90,6 +90,9 @@ def _details(run: dict[str, Any]) -> str:
         lines.append(f"  input    {_short(run['input'])}")
     lines.append("")
     for node in run["nodes"]:
+        if node["status"] == "decided":
+            lines.append(f"· {node['path']}  {_decision(node)}")
+            continue
         said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
         took = duration((node["ms"] or 0) / 1000)
         lines.append(f"{_MARKS.get(node['status'], ' ')} {node['path']}  {took}  {_short(said)}".rstrip())
@@ -98,6 +101,16 @@ def _details(run: dict[str, Any]) -> str:
     if run.get("result") is not None:
         lines += ["", f"result: {orjson.dumps(run['result'], option=orjson.OPT_INDENT_2).decode()}"]
     return visible("\n".join(lines))
+
+
+def _decision(node: dict[str, Any]) -> str:
+    """What a node did before anything else; how it ended is told by the steps inside of it."""
+    made = node["decision"]
+    if node["kind"] == "items":
+        return f"goes over {len(made)} item{'' if len(made) == 1 else 's'}"
+    if node["kind"] == "timer":
+        return f"waits until {moment(made)}"
+    return f"takes branch {made + 1}" if made >= 0 else "takes the branch for all else, if there is one"
 
 
 def _short(value: Any, most: int = 80) -> str:
