@@ -17,7 +17,7 @@ from . import fields as f
 from .composite_steps import StepReader, Steps
 from .fields import Checker, Report, known_keys, say
 from .nodes import is_schema
-from .notation import Compiled
+from .notation import Compiled, failures
 
 NAMESPACE: Final = "composable"
 """Of the ids of composite tools: `composable:<name>`."""
@@ -116,10 +116,6 @@ class Rendering:
         self.named = [(id, step["name"], step["tool"]) for id, step in self.steps.items()]
 
     def __call__(self, ending: Any) -> dict[str, Json]:
-        errors = [
-            {"nodeId": e.node, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
-            for e in ending.failures
-        ]
         failed = ending.error.node if isinstance(ending.error, NodeFailed) else None
         outputs, skipped = ending.outputs, ending.skipped
         return {
@@ -139,7 +135,7 @@ class Rendering:
                 if id in outputs or id == failed
             ],
             "error": self._error(ending.error),
-            "errors": errors,
+            "errors": failures(ending),
             "duration": round(ending.duration * 1000, 3),
         }
 
