@@ -6,7 +6,6 @@ a Flow. Both report every problem at once, in the words of the document.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -17,7 +16,7 @@ from ..frozen import dataclass
 from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, say
-from .nodes import check_type, read_document, read_fields, read_nodes
+from .nodes import check_type, read_fields, read_nodes, read_with_nodes
 
 
 class ChainMode(StrEnum):
@@ -174,12 +173,7 @@ class ChainDocument:
 
 def read(config: Mapping[str, Json]) -> ChainDocument:
     """Read a config: defaults filled in, an id made when there is none, problems collected."""
-    given, report = read_document(config, CHAIN_FIELDS, "chain")
-    found = {"id": given.get("id") or str(uuid.uuid4()), **DEFAULTS, "variables": {}, **given}
-    nodes = read_nodes(found.pop("nodes", None), "nodes", report, 1, _node)
-    if not nodes and not any(p.path == "nodes" for p in report):
-        say(report, "nodes", "must be a non-empty list of nodes")
-    return ChainDocument(found, nodes, report)
+    return ChainDocument(*read_with_nodes(config, CHAIN_FIELDS, "chain", DEFAULTS, _node))
 
 
 def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:

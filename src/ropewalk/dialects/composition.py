@@ -7,7 +7,6 @@ fields to the tables here, and what it does to `composition_flow.OPS`.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
@@ -17,7 +16,7 @@ from ..frozen import dataclass
 from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, camel, join, known_keys, say
-from .nodes import check_type, is_schema, read_document, read_fields, read_nodes
+from .nodes import check_type, is_schema, read_fields, read_nodes, read_with_nodes
 
 
 class ComposerNodeType(StrEnum):
@@ -210,12 +209,7 @@ def _is_text(key: Any) -> bool:
 
 def read(config: Mapping[str, Json]) -> CompositionDocument:
     """Read a config: defaults filled in, an id made when there is none, problems collected."""
-    given, report = read_document(config, FIELDS, "composition")
-    found = {"id": given.get("id") or str(uuid.uuid4()), **DEFAULTS, "variables": {}, **given}
-    nodes = read_nodes(found.pop("nodes", None), "nodes", report, 1, _node)
-    if not nodes and not any(p.path == "nodes" for p in report):
-        say(report, "nodes", "must be a non-empty list of nodes")
-    return CompositionDocument(found, nodes, report)
+    return CompositionDocument(*read_with_nodes(config, FIELDS, "composition", DEFAULTS, _node))
 
 
 def _node(value: Json, path: str, report: Report, depth: int) -> ComposerNode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
@@ -32,6 +33,23 @@ def read_document(
         if key in given and not is_schema(given[key], key, report):
             del given[key]
     return given, report
+
+
+def read_with_nodes(
+    config: Mapping[str, Json],
+    known: Mapping[str, Checker],
+    kind: str,
+    defaults: Mapping[str, Json],
+    read: Callable[[Json, str, Report, int], Read],
+) -> tuple[dict[str, Json], list[Read], Report]:
+    """A document with `nodes`: its fields with defaults filled in and an id made when there is none, its
+    nodes, and what is wrong."""
+    given, report = read_document(config, known, kind)
+    found = {"id": given.get("id") or str(uuid.uuid4()), **defaults, "variables": {}, **given}
+    nodes = read_nodes(found.pop("nodes", None), "nodes", report, 1, read)
+    if not nodes and not any(p.path == "nodes" for p in report):
+        say(report, "nodes", "must be a non-empty list of nodes")
+    return found, nodes, report
 
 
 def is_schema(value: Json, path: str, report: Report) -> bool:
