@@ -41,6 +41,7 @@ class Plan:
             tool = node.get("tool")
             if tool and tool not in seen:
                 seen.add(tool)
+                tool = tool.rstrip(":")
                 called = f"({', '.join(node['takes'])}) -> {node['gives']}" if node["known"] else ": not known"
                 if node["gives"] is None:
                     called = ""

@@ -99,11 +99,11 @@ def test_prev_needs_an_order_somewhere_around() -> None:
 def test_item_index_and_round_exist_only_in_their_bodies() -> None:
     reads = obj(i=Ref("item", ("x",)), n=Ref("index"), r=Ref("round"))
     mapped = node("m", Map(items=Lit([]), body=dag(node("b", Block(body=dag(compute("x", reads)))))))
-    assert problems(dag(mapped)) == ["m/b/x.value.r: 'round' exists only inside a loop body"]
+    assert problems(dag(mapped)) == ["m/b/x.value.r: $round exists only inside a loop"]
     looped = node("l", Loop(limit=2, body=dag(compute("y", reads)), until=Fn(">", (Ref("round"), Lit(1)))))
     assert problems(dag(looped)) == [
-        "l/y.value.i: 'item' exists only inside a map or for_each body",
-        "l/y.value.n: 'index' exists only inside a map or for_each body",
+        "l/y.value.i: $item exists only inside a map, a for_each or a pipeline",
+        "l/y.value.n: $index exists only inside a map, a for_each or a pipeline",
     ]
     assert len(problems(dag(node("m", Map(items=Ref("item"), body=dag()))))) == 1
 
@@ -120,7 +120,7 @@ def test_error_exists_only_in_a_fallback() -> None:
     fallback = Policy(on_error=OnError(value=obj(why=Ref("error", ("message",)))))
     labels = {"policy.on_error.value": "fallback"}
     assert problems(dag(call("a", policy=fallback))) == []
-    assert problems(dag(call("a", args_=Ref("error")))) == ["a.args: 'error' exists only inside a fallback"]
+    assert problems(dag(call("a", args_=Ref("error")))) == ["a.args: $error exists only inside a fallback"]
     wrong = Policy(on_error=OnError(value=obj(why=Ref("error", ("mesage",)))))
     assert problems(dag(call("a", policy=wrong, source="nodes[0]", labels=labels))) == [
         "nodes[0].fallback.why: 'error' has no 'mesage'; it has: node, tool, message, kind; did you mean message?"

@@ -246,7 +246,7 @@ async def test_a_watcher_that_raises_breaks_nothing_and_is_told_to_the_loop() ->
 async def test_events_tell_each_node_once_and_in_a_possible_order() -> None:
     events: list[Event] = []
     tools = ScriptedTools(t=1, bad=in_turn(fails("no"), 1))
-    never = call("skipped", "t", when=Lit(False))
+    never = call("skipped", "t", when=Ref("input", ("go",)))
     body = line(
         call("a", "t"), each("m", [5, 6], call("t")), call("bad", policy=Policy(retry=Retry(attempts=2))), never
     )
@@ -259,10 +259,11 @@ async def test_events_tell_each_node_once_and_in_a_possible_order() -> None:
         ("node.started", "m[1]/t"), ("node.finished", "m[1]/t"),
         ("node.finished", "m"),
         ("node.started", "bad"), ("attempt.failed", "bad"), ("node.finished", "bad"),
-        ("node.started", "skipped"), ("node.skipped", "skipped"),
+        ("node.skipped", "skipped"),
         ("run.finished", ""),
     ]  # fmt: skip
     assert all(e.run_id == "r" and e.at > 1e9 for e in events)
+    assert events[-2].data == {"reason": "condition is false: $input.go"}
 
 
 @pytest.mark.parametrize("kind", STORES)

@@ -258,6 +258,36 @@ def test_pauses_grow_as_the_backoff_says(make: Make, backoff: str, pauses: list[
     assert asyncio.run(body()) == pauses
 
 
+def test_what_did_not_run_says_why(make: Make) -> None:
+    """EXP-RUN-4"""
+    nodes = "nodes: [{id: a, kind: tool, impl: ./a.py, writes: [n]}, {id: b, kind: tool, impl: ./a.py, phase: p}]"
+    home = make(f"{nodes}\nedges: [{{from: a, to: b, when: $.n > 1}}]", "{n: {type: number}}",
+                a_py="def a(args): return {'state_delta': {'n': 1}}")  # fmt: skip
+    told: list[tuple[str, Any]] = []
+
+    async def body() -> None:
+        async with App("memory") as app:
+            await app.run(home, on_event=lambda event: told.append((event.kind, event.data)))
+
+    asyncio.run(body())
+    assert ("node.skipped", {"reason": "not reached: it needs a: $.n > 1", "phase": "p"}) in told
+
+
+def test_a_drawing_is_in_the_words_of_the_document(make: Make) -> None:
+    """EXP-RUN-6"""
+    graph = """
+    nodes:
+      - {id: rows, kind: dataset, source: {file: ./rows.csv}, writes: [rows]}
+      - {id: step, kind: tool, impl: ./step.py}
+    loops: [{id: l, body: [step], until: $.n >= 5}]
+    """
+    home = make(graph, "{rows: {type: array}, n: {type: number}}", step_py="def step(args): ...", rows_csv="a\n1\n")
+    shown = asyncio.run(App("memory").plan(home)).text()
+    assert "!($state.n >= 5)" in shown
+    assert "Call dataset · " in shown
+    assert "state_delta" not in shown
+
+
 def test_the_schema_is_that_of_a_json_schema_validator(make: Make) -> None:
     """EXP-DOC-7"""
     from importlib.resources import files

@@ -86,6 +86,7 @@ def test_short_forms(expr: Expr, written: Any) -> None:
 
 def test_conditions_are_bare_texts() -> None:
     assert text_of(parse("$prev.n > 3 && !$var.done")) == "$prev.n > 3 && !$var.done"
+    assert text_of(parse("!($prev.n > 3) && !!$var.done")) == "!($prev.n > 3) && !!$var.done"
 
 
 def test_what_text_cannot_say_is_refused() -> None:

@@ -151,13 +151,13 @@ class Reading:
         return self.channels[str(name)], ref.path[1:]
 
     def _item(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
-        return (self.item, ref.path) if self._inside(ref, at, self.mapped, "a map or for_each body") else None
+        return (self.item, ref.path) if self._inside(ref, at, self.mapped, "a map, a for_each or a pipeline") else None
 
     def _index(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
-        return (INTEGER, ref.path) if self._inside(ref, at, self.mapped, "a map or for_each body") else None
+        return (INTEGER, ref.path) if self._inside(ref, at, self.mapped, "a map, a for_each or a pipeline") else None
 
     def _round(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
-        return (INTEGER, ref.path) if self._inside(ref, at, self.looped, "a loop body") else None
+        return (INTEGER, ref.path) if self._inside(ref, at, self.looped, "a loop") else None
 
     def _error(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
         return (_FAILURE, ref.path) if self._inside(ref, at, self.failing, "a fallback") else None
@@ -169,7 +169,8 @@ class Reading:
 
     def _inside(self, ref: Ref, at: At, there: bool, where: str) -> bool:
         if not there:
-            self.tell(f"{ref.root!r} exists only inside {where}", at, column=ref.column)
+            root = ref.root if ref.said is None else ref.said.root
+            self.tell(f"${root} exists only inside {where}", at, column=ref.column)
         return there
 
     def _unreachable(self, name: str, ref: Ref, at: At) -> None:

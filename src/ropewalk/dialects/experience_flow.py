@@ -266,11 +266,11 @@ class ExperienceCompiler:
             if ref.root == "output" and ref.path:
                 found = self.edge_output(str(ref.path[0]))
                 assert isinstance(found, Ref)
-                return Ref("out", (*found.path, *ref.path[1:]), column=ref.column)
+                return Ref("out", (*found.path, *ref.path[1:]), column=ref.column, said=ref)
             if ref.root == "output":
                 return Ref("out", (), column=ref.column)
             if ref.root == "iteration":
-                return Ref("round", ref.path, column=ref.column)
+                return Ref("round", ref.path, column=ref.column, said=ref)
             return ref
 
         return rebind(expr, bind)

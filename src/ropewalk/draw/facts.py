@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..expr.ast import Expr, Lit, Obj
+from ..expr.ast import Expr, Lit, Obj, Ref
 from ..expr.show import brief
 from ..frozen import dataclass
 from ..ir import Graph, Node, parts
@@ -64,9 +64,14 @@ def facts_of(node: Node) -> Facts:
         details.append(f"on error: {said(policy.on_error.value)}")
     if node.result is not None:
         details.append(f"result: {said(node.result)}")
-    if node.writes is not None:
+    if node.writes is not None and (node.meta.writes or not _own(node.writes, node)):
         details.append(f"writes: {', '.join(node.meta.writes) or said(node.writes)}")
     return Facts(node.id, type(op).__name__, " ".join(names), tuple(conditions), tuple(details), tuple(bodies))
+
+
+def _own(writes: Expr, node: Node) -> bool:
+    """Whether a node writes what its own value says, whatever that is: nothing to be told."""
+    return isinstance(writes, Ref) and writes.root == "out" and writes.path[:1] == (node.id,)
 
 
 def said(expr: Expr) -> str:
@@ -83,7 +88,7 @@ def _plain_fields(op: Any) -> tuple[list[str], list[str]]:
     for f in dataclasses.fields(op):
         value = getattr(op, f.name)
         if type(value) is str and value:
-            names.append(value)
+            names.append(value.rstrip(":"))  # a dataset is the tool `dataset:`, whose name ends there
         elif type(value) in (int, float, bool) and value != f.default:
             plain.append(f"{f.name}: {str(value).lower() if type(value) is bool else value}")
     return names, plain

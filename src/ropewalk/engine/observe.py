@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
-from ..ir import Graph, node_parts
+from ..expr.show import brief
+from ..ir import Graph, Node, node_parts
 from ..journal.journal import Entry
 from ..values import Json
 from .failure import named
@@ -17,7 +18,12 @@ from .frame import RUN, Frame, Outcome, Spot, path_of
 from .lane import clock
 from .policy import Go
 
-REASONS = {"skipped": "condition is false", "dead": "not reached"}
+
+def reason(node: Node, status: str) -> str:
+    """Why a node did not run, with the condition that was false, in the words of its document."""
+    if status == "skipped":
+        return f"condition is false: {brief(node.when)}" if node.when is not None else "condition is false"
+    return f"not reached: it needs {node.meta.reached}" if node.meta.reached else "not reached"
 
 
 def readied(spots: list[Spot]) -> Callable[[Frame, int], None]:
@@ -42,15 +48,43 @@ def wrote(spot: Spot) -> Callable[[Frame, dict[str, Json]], None]:
     return tell
 
 
-def watched(go: Go, spot: Spot) -> Go:
-    """Tell node.started, then node.finished, node.failed or node.skipped."""
+Start = Callable[[Frame, str], None]
+
+
+def starts(spot: Spot) -> Start:
+    """Tell node.started."""
     name, phase = spot.name, spot.node.meta.phase
     about = {key: value for key, value in (("tool", spot.tool), ("phase", phase)) if value} or None
+    return lambda frame, path: frame[RUN].tell("node.started", path, name, about)
+
+
+def passing(go: Go, spot: Spot, slot: int) -> Go:
+    """Tell node.started where the gate and the condition of a node have let it through: once, at the first
+    attempt, under the path that `watched` has left in the slot."""
+    tell = starts(spot)
+
+    async def run(frame: Frame) -> Any:
+        path = frame[slot]
+        if path is not None:
+            frame[slot] = None
+            tell(frame, path)
+        return await go(frame)
+
+    return run
+
+
+def watched(go: Go, spot: Spot, slot: int | None) -> Go:
+    """Tell node.started, then node.finished or node.failed; or node.skipped alone. With a `slot` it is `passing`
+    that tells the start."""
+    name, tell = spot.name, starts(spot)
 
     async def run(frame: Frame) -> Any:
         run_ = frame[RUN]
         path = path_of(frame, spot)
-        run_.tell("node.started", path, name, about)
+        if slot is None:
+            tell(frame, path)
+        else:
+            frame[slot] = path
         start = clock()
         try:
             value = await go(frame)
@@ -72,7 +106,8 @@ def watched(go: Go, spot: Spot) -> Go:
                 {"message": value.error.message, "kind": value.error.kind, "handled": True},
             )
         else:
-            run_.tell("node.skipped", path, name, {"reason": REASONS[value.status]})
+            about = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}
+            run_.tell("node.skipped", path, name, {key: said for key, said in about.items() if said})
         return value
 
     return run
@@ -97,7 +132,7 @@ def noted(go: Go, spot: Spot) -> Go:
             return value  # the call's own row says it all
         if (path, kind) not in run_.log.past:
             if skipped:
-                data: Any = {"reason": REASONS[value.status]}
+                data: Any = {"reason": reason(spot.node, value.status)}
             else:
                 data = None if whole else run_.redact(value.value if type(value) is Outcome else value)
             run_.log.append(Entry(path, kind, spot.id, data, "", start, run_.now()))

@@ -19,7 +19,7 @@ from .failure import named
 from .foldorder import in_sequence, writes_of
 from .foldplan import FoldPlan, fold_into
 from .frame import LOG, STATE, Region, Spot
-from .observe import noted, readied, watched, wrote
+from .observe import noted, passing, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line, searched
 from .scope import Scope
 from .site import CompiledBody, CompileSite, opener, reopener
@@ -174,7 +174,11 @@ class Builder:
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
         if node.result is not None:
             run = policy.shaped(run, compile_expr(node.result, scope.resolve), spot)
+        begun = None  # the slot of a start not told yet, where the node may be skipped instead
         if node.gate is not None or node.when is not None:
+            if shown and self.watched:
+                begun = region.slot()
+                run = passing(run, spot, begun)
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
@@ -189,7 +193,7 @@ class Builder:
         if shown and kept:
             run = noted(run, spot)
         if shown and self.watched:
-            run = watched(run, spot)
+            run = watched(run, spot, begun)
         return run, True, None, None, spot.slot
 
     def _policies(

@@ -76,7 +76,10 @@ def _fn(expr: Fn, power: int) -> str:
     if name == "?:":
         text = f"{_show(args[0], own + 1)} ? {_show(args[1], own)} : {_show(args[2], own)}"
     elif name == "!":
-        text = f"!{_show(args[0], own)}"
+        # `!` binds less tightly than a comparison, which few readers expect: brackets say what is denied.
+        denied = args[0]
+        bare = not isinstance(denied, Fn) or denied.name not in POWERS or denied.name == "!"
+        text = f"!{_show(denied, own)}" if bare else f"!({_show(denied, 0)})"
     elif name == "neg":
         # A number right after `-` is read as a negative literal: keep them apart.
         inner = _show(args[0], own)

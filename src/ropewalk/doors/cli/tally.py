@@ -60,7 +60,7 @@ class Tally:
         elif kind in _ENDS:
             began = self.running.pop(event.path, None)
             self.counts[_ENDS[kind]] += 1
-            phase = self.phases.pop(event.path, "")
+            phase = self.phases.pop(event.path, "") or str((event.data or {}).get("phase") or "")
             ended = Ended(event.path or event.node, _ENDS[kind], _note(event, began), phase)
             self.last.append(ended)
             if ended.how == "failed" and len(self.failures) < _KEPT:
