@@ -241,6 +241,31 @@ async def test_console_output_without_end_fills_nothing(tmp_path: Path) -> None:
     assert await result_of(tmp_path, source) == {"state_delta": {}}
 
 
+async def test_what_is_printed_last_is_waited_for_when_the_run_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = """export default () => {
+      for (let i = 0; i < 50_000; i++) console.log('line ' + i)
+      console.error('x'.repeat(2_000_000))
+      return { state_delta: {} }
+    }"""
+    with caplog.at_level(logging.INFO, "ropewalk.modules"):
+        await result_of(tmp_path, source)
+    lines = [record.message for record in caplog.records if record.name == "ropewalk.modules"]
+    assert [line for line in lines if "line" in line[:10]] == [f"r: line {i}" for i in range(50_000)]
+    (long,) = [line for line in lines if "xxx" in line]
+    assert long == f"r: {'x' * 10_000} ... (1,990,000 more bytes of this line are left out)"
+
+
+async def test_of_a_process_that_is_busy_when_its_run_ends_it_is_said_that_output_may_be_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = "export default () => { setTimeout(() => { for (;;); }, 0); return { state_delta: {} } }"
+    with caplog.at_level(logging.INFO, "ropewalk.modules"):
+        await result_of(tmp_path, source)
+    assert any("what was printed last may be missing" in record.message for record in caplog.records)
+
+
 async def test_modules_find_an_empty_standard_input(tmp_path: Path) -> None:
     source = """export default async () => {
       let text = ''

@@ -41,13 +41,16 @@ class _Wire(SubprocessStreamProtocol):
         super().__init__(limit=2**18, loop=loop)
         self._heard = heard
         self.exited = asyncio.Event()
-        self.quiet = asyncio.Event()  # stderr has ended
+        self._open = {2} if heard is None else {1, 2}
+        self.quiet = asyncio.Event()  # the output that is kept or heard has ended
         self._tail: deque[bytes] = deque()
         self._kept = 0
         self._loop_ = loop
         self._cut = False
+        self.pieces = 0  # of output that have arrived
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        self.pieces += 1
         if self._heard is not None and isinstance(data, bytes):
             self._heard(fd, data)
         elif fd != 2 or isinstance(data, str):
@@ -62,7 +65,8 @@ class _Wire(SubprocessStreamProtocol):
             self._kept -= len(self._tail.popleft())
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == 2:
+        self._open.discard(fd)
+        if not self._open:
             self.quiet.set()
         super().pipe_connection_lost(fd, exc)
         closed: asyncio.Future[None] | None = getattr(self, "_stdin_closed", None)
@@ -119,6 +123,20 @@ class Child:
             with contextlib.suppress(ValueError):
                 return f"was killed by {signal.Signals(-code).name}"
         return f"exited with code {code}"
+
+    async def heard_out(self, patience: float, most: float) -> bool:
+        """Whether the process has ended and all its output arrived, waiting while more of it comes: at most
+        `patience` seconds for the next piece, `most` for all of it."""
+        loop = asyncio.get_running_loop()
+        end, wire = loop.time() + most, self._wire
+        while not wire.exited.is_set() and loop.time() < end:
+            pieces = wire.pieces
+            await _within(patience, wire.exited)
+            if pieces == wire.pieces:
+                break
+        if wire.exited.is_set():
+            await _within(_LINGER, wire.quiet)  # a grandchild may hold the pipes open
+        return wire.exited.is_set()
 
     async def stop(self) -> None:
         """End the whole group: close stdin, SIGTERM, SIGKILL, each step with a bound."""

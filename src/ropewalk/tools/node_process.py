@@ -33,6 +33,7 @@ INSTALL: Final = "install it from https://nodejs.org or with a package manager (
 SHARED: Final = ("_state", "_edge_inputs")
 _START: Final = 30.0  # seconds until a process that gives no sign of life is given up
 _PATIENCE: Final = 1.0  # seconds that a process may take to answer whether it is held
+_LAST_OUTPUT: Final = 10.0  # seconds that the output of a process which ends is waited for
 _MOST_LENT: Final = 512  # values kept on the other side, and their size in bytes
 _MOST_LENT_BYTES: Final = 200_000_000
 _LONGEST_LINE: Final = 10_000
@@ -131,8 +132,17 @@ class NodeProcess:
 
     async def stop(self) -> None:
         """End the process and its whole group."""
-        self._over = self._over or "was ended with its run"
-        self._writer.close()
+        over, self._over = self._over, self._over or "was ended with its run"
+        try:
+            if not over:
+                self._send({"op": "end"})  # it sends first what it has printed, and goes
+                if not await self._child.heard_out(_PATIENCE, _LAST_OUTPUT):
+                    self._lines.cut()
+        finally:
+            self._writer.close()
+            await self._ended()
+
+    async def _ended(self) -> None:
         try:
             await self._child.stop()
         finally:
@@ -268,25 +278,36 @@ class Lines:
     def __init__(self, run: str) -> None:
         self._run = run
         self._rest: dict[int, bytes] = {1: b"", 2: b""}
+        self._left_out: dict[int, int] = {1: 0, 2: 0}  # bytes of the line that are not in `_rest`
 
     def heard(self, fd: int, data: bytes) -> None:
         """Take a piece of the output of descriptor 1 or 2."""
-        *whole, rest = (self._rest[fd] + data).split(b"\n")
-        if len(rest) > _LONGEST_LINE:
-            whole.append(rest)
-            rest = b""
-        self._rest[fd] = rest
-        for line in whole:
-            self._write(fd, line)
+        *ended, rest = data.split(b"\n")
+        for piece in ended:
+            self._grow(fd, piece)
+            self._write(fd)
+        self._grow(fd, rest)
+
+    def cut(self) -> None:
+        """The process did not end in time: what it printed last may not have come."""
+        self._log(2, "... what was printed last may be missing: the process was killed while it was busy")
 
     def end(self) -> None:
         """No more will come."""
         for fd, line in self._rest.items():
             if line:
-                self._write(fd, line)
-        self._rest = {1: b"", 2: b""}
+                self._write(fd)
 
-    def _write(self, fd: int, line: bytes) -> None:
-        text = harmless(line[:_LONGEST_LINE].decode(errors="replace"))
+    def _grow(self, fd: int, piece: bytes) -> None:
+        room = _LONGEST_LINE - len(self._rest[fd])
+        self._rest[fd] += piece[:room]
+        self._left_out[fd] += max(0, len(piece) - room)
+
+    def _write(self, fd: int) -> None:
+        text, left_out = harmless(self._rest[fd].decode(errors="replace")), self._left_out[fd]
+        self._rest[fd], self._left_out[fd] = b"", 0
+        self._log(fd, f"{text} ... ({left_out:,} more bytes of this line are left out)" if left_out else text)
+
+    def _log(self, fd: int, text: str) -> None:
         where = {"run_id": self._run, "line": text, "stream": "stdout" if fd == 1 else "stderr"}
         log.info("%s: %s", self._run, text, extra=where)

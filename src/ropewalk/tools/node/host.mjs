@@ -10,6 +10,7 @@
 //              {op: "drop", handles}              no later call will
 //              {op: "call", id, file, shown, lent: {_state: {field: {handle} or {value}}, ...}} + arguments
 //              {op: "ping"}
+//              {op: "end"}                  print what is still to be printed, and end
 //   from us    {op: "ready", node}                once; {op: "old", node} where this Node.js is too old
 //              {op: "done", id} + result          {op: "failed", id, text, retryable}
 //              {op: "pong"}
@@ -98,6 +99,9 @@ function receive (head, body) {
       break
     case 'ping':
       send({ op: 'pong' })
+      break
+    case 'end':
+      end()
   }
 }
 
@@ -282,6 +286,14 @@ function over (text, code) {
     } catch { /* nobody listens */ }
   }
   leave(code)
+}
+
+// The run is over: output that waits is written first.
+async function end () {
+  for (const stream of [process.stdout, process.stderr]) {
+    if (stream.writableLength > 0) await new Promise((resolve) => stream.write('', resolve))
+  }
+  leave(0)
 }
 
 process.exit = (code) => {
