@@ -15,6 +15,7 @@ from .fitting import Cards, LocalCards, calls_of, check_cycles
 from .frozen import dataclass
 from .ir import Flow
 from .journal import Definition
+from .uncollected import uncollected
 from .values import Json, digest
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Definitions:
             more = [problem for problem in files if problem.path not in told]
             raise InvalidFlow(attach([*exc.problems, *more], document)) from None
 
+    @uncollected
     def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
         """Compile a document, from the cache when it is one of before. `root` is the directory it came from,
         which the `file` says too."""
@@ -155,6 +157,7 @@ class Definitions:
         """What is known of the tools that a definition may name."""
         return LocalCards(self.cards) if loaded.compiled.local else self.cards
 
+    @uncollected
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
         most, local = self.limits, loaded.compiled.local

@@ -13,6 +13,7 @@ from ..errors import InvalidValue
 from ..expr.ast import Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
+from ..uncollected import uncollected
 from . import policy
 from .caller import Caller
 from .failure import named
@@ -65,6 +66,7 @@ class Program:
         return state
 
 
+@uncollected
 def compile_flow(
     flow: Flow, caller: Caller, *, durable: bool = False, records: bool = True, watched: bool = False
 ) -> Program:
