@@ -46,6 +46,18 @@ async def hang(seconds: float = 60) -> str:
     return "rested"
 
 @tool
+async def spin(stubborn: bool = False) -> str:
+    """Never gives the event loop back."""
+    Path("spinning").touch()
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            if not stubborn:
+                raise
+
+@tool
 def add(a: int, b: int = 1) -> int:
     """Add two numbers."""
     return a + b

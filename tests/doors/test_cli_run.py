@@ -18,6 +18,8 @@ nodes:
   - {id: wait, type: tool, tool: hang}
 """
 
+SPIN = HANG.replace("tool: hang", "tool: spin").replace("name: hang", "name: spin")
+
 
 def until(path, seconds=20.0):
     """Wait for a file that another process writes."""
@@ -173,6 +175,31 @@ def test_an_interrupt_stops_the_run_cleanly(project, started, number):
     assert (project.home / "cancelled").exists()
     assert "Traceback" not in err
     assert project("runs", "ls", "--json").data[0]["status"] == "stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_interrupt_stops_a_run_whose_async_tool_holds_the_loop(project, started, number):
+    project.write("spin.yaml", SPIN)
+    child = started("run", "spin.yaml", "--json", "--id", "held")
+    until(project.home / "spinning")
+    child.send_signal(number)
+    out, err = child.communicate(timeout=20)
+    assert child.returncode == 130, err
+    assert (json.loads(out)["status"], json.loads(out)["results"]) == ("stopped", {"first": 2})
+    assert "a tool holds the process; it is broken off" in err
+    assert "Traceback" not in err
+    assert project("runs", "ls", "--json").data[0]["status"] == "stopped"
+
+
+def test_a_tool_that_swallows_even_that_does_not_keep_the_process(project, started):
+    project.write("spin.yaml", SPIN.replace("tool: spin}", "tool: spin, params: {stubborn: true}}"))
+    child = started("run", "spin.yaml", "--id", "held")
+    until(project.home / "spinning")
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=20)
+    assert child.returncode == 130, err
+    assert "does not let go; the process ends" in err
+    assert project("runs", "ls", "--json").data[0]["interrupted"]
 
 
 def test_a_run_is_stopped_and_followed_from_another_process(project, started):

@@ -11,8 +11,9 @@ from ...errors import InvalidFlow
 from ...source import dump, render
 from .answer import Answer
 from .exits import UsageError, problem_data
+from .interrupts import Interrupts
 from .options import Json, Project
-from .session import Interrupts, with_app
+from .session import with_app
 
 if TYPE_CHECKING:
     from ...app import App

@@ -20,8 +20,9 @@ from ...journal.address import DEFAULT, is_postgres
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED
+from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
-from .session import Interrupts, directory, with_app
+from .session import directory, with_app
 
 if TYPE_CHECKING:
     from ...app import App

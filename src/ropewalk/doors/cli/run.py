@@ -14,9 +14,10 @@ from ...source import visible
 from .answer import Answer
 from .exits import FAILED, STATUS
 from .given import read_input, read_pairs, read_state
+from .interrupts import Interrupts
 from .options import Input, Json, Project, StoreAddress, Watch
 from .progress import progress
-from .session import Interrupts, with_app
+from .session import with_app
 from .table import duration
 
 if TYPE_CHECKING:

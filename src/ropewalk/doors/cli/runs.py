@@ -15,8 +15,9 @@ from ...events import Event
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED, STATUS
+from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
-from .session import Interrupts, with_app
+from .session import with_app
 from .table import columns, duration, first_line, moment
 from .tally import Tally, line
 

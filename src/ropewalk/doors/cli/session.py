@@ -1,65 +1,19 @@
-"""Opening the App for one command, and what Ctrl-C does meanwhile."""
+"""Opening the App for one command."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config import find, read_config
 from .answer import Answer
+from .interrupts import Interrupts
 
 if TYPE_CHECKING:
     from ...app import App
-
-_STOP_WITHIN = 5.0
-
-
-class Interrupts:
-    """SIGINT and SIGTERM: the first asks the run to stop, which records it as stopped; the
-    second, or a first one without a run, cancels whatever goes on."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._run_id = ""
-        self._hits = 0
-        self._main: asyncio.Task[object] | None = None
-        self._stopping: asyncio.Task[None] | None = None
-
-    def running(self, run_id: str) -> None:
-        """Says which run is to be stopped."""
-        self._run_id = run_id
-
-    def install(self) -> None:
-        self._main = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                loop.add_signal_handler(number, self._hit)
-            except (NotImplementedError, RuntimeError):  # Windows, or not the main thread: the default stays
-                return
-
-    def _hit(self) -> None:
-        self._hits += 1
-        if self._hits == 1 and self._run_id:
-            sys.stderr.write("\nstopping the run; its tools are being cancelled\n")
-            self._stopping = asyncio.get_running_loop().create_task(self._stop())
-        elif self._main is not None:
-            self._main.cancel()
-
-    async def _stop(self) -> None:
-        try:
-            async with asyncio.timeout(_STOP_WITHIN):
-                if self._app.runs.stop(self._run_id):
-                    await asyncio.sleep(_STOP_WITHIN)  # the run ends first, and this task with the loop
-        except TimeoutError:
-            pass
-        if self._main is not None:
-            self._main.cancel()
 
 
 def with_app(
@@ -88,15 +42,20 @@ def with_app(
         else:
             app = _without_tools(project, store)
         interrupts = Interrupts(app)
+        installed.append(interrupts)
         interrupts.install()
         _show_lines()
         async with app:
             return await work(app, interrupts)
 
+    installed: list[Interrupts] = []
     try:
         return asyncio.run(main())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    finally:  # not before: what a tool still does while the loop ends can hold it, too
+        for interrupts in installed:
+            interrupts.remove()
 
 
 def _show_lines() -> None:

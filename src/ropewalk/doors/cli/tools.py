@@ -14,8 +14,9 @@ from ...values import closest
 from .answer import Answer
 from .exits import UsageError
 from .given import read_input, read_pairs
+from .interrupts import Interrupts
 from .options import Input, Json, Project
-from .session import Interrupts, with_app
+from .session import with_app
 from .table import columns, first_line
 
 if TYPE_CHECKING:

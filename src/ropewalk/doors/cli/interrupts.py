@@ -1,0 +1,113 @@
+"""What Ctrl-C and SIGTERM do while a command goes on, also where a tool holds the event loop.
+
+Python runs the handlers of `signal.signal` in the main thread between any two instructions, so that they come also
+where an `async def` spins and the loop itself would never hear of a signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from .exits import INTERRUPTED
+
+if TYPE_CHECKING:
+    from ...app import App
+
+_STOP_WITHIN = 5.0
+_HELD = 2.0  # seconds that the loop may take to notice a signal
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """SIGINT and SIGTERM: the first asks the run to stop, which records it as stopped; the second, or a first one
+    without a run, cancels whatever goes on. What holds the loop meanwhile is broken off; where that does not help
+    either, the process ends."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._run_id = ""
+        self._hits = 0
+        self._since: float | None = None  # when the first signal came that the loop has not noticed yet
+        self._broken_off = 0  # how often what holds the loop since then was broken off
+        self._reminder = False
+        self._loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
+        self._stopping: asyncio.Task[None] | None = None
+        self._again: threading.Timer | None = None
+        self._before: dict[int, Any] = {}
+
+    def running(self, run_id: str) -> None:
+        """Says which run is to be stopped."""
+        self._run_id = run_id
+
+    def install(self) -> None:
+        """Take the signals; outside the main thread they stay as they are."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._came) for number in _NUMBERS}
+
+    def remove(self) -> None:
+        """Give them back."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._rest()
+
+    def _came(self, number: int, _: FrameType | None) -> None:
+        """A signal, at whatever the main thread does just now."""
+        if self._loop.is_closed():
+            raise KeyboardInterrupt
+        now, reminder = time.monotonic(), self._reminder
+        self._since, self._reminder = now if self._since is None else self._since, False
+        held = now - self._since >= _HELD
+        if not held and not reminder:
+            self._loop.call_soon_threadsafe(self._noticed)
+        self._rest()
+        self._again = threading.Timer(_HELD, self._remind, (number,))
+        self._again.daemon = True
+        self._again.start()
+        if held:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        self._broken_off += 1
+        if self._broken_off == 1:
+            sys.stderr.write("\na tool holds the process; it is broken off\n")
+            raise asyncio.CancelledError  # an error like any other for the tool that holds the loop
+        sys.stderr.write("a tool holds the process and does not let go; the process ends\n")
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+
+    def _remind(self, number: int) -> None:
+        """Let the signal come again, from another thread: the loop has not noticed it."""
+        self._reminder = True
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def _rest(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+
+    def _noticed(self) -> None:
+        self._rest()
+        self._since, self._broken_off = None, 0
+        self._hits += 1
+        if self._hits == 1 and self._run_id:
+            sys.stderr.write("\nstopping the run; its tools are being cancelled\n")
+            self._stopping = self._loop.create_task(self._stop())
+        elif self._main is not None:
+            self._main.cancel()
+
+    async def _stop(self) -> None:
+        try:
+            async with asyncio.timeout(_STOP_WITHIN):
+                if self._app.runs.stop(self._run_id):
+                    await asyncio.sleep(_STOP_WITHIN)  # the run ends first, and this task with the loop
+        except TimeoutError:
+            pass
+        if self._main is not None:
+            self._main.cancel()
