@@ -9,7 +9,7 @@ import pytest
 from builder.tools_for_flows import bad, count, fetch, search
 from ropewalk import flow
 from ropewalk.app import App
-from ropewalk.dialects import NOTATIONS
+from ropewalk.dialects import NOTATIONS, write
 from ropewalk.errors import InvalidFlow
 
 
@@ -183,3 +183,16 @@ def test_documents_are_converted_where_the_meaning_allows() -> None:
     assert app.convert(chain, "flow")["kind"] == "flow"
     with pytest.raises(InvalidFlow, match="never skipped"):
         app.convert(composite, "composition")
+
+
+def test_what_calls_the_files_of_a_directory_is_no_flow_of_its_own() -> None:
+    document = {
+        "kind": "experience", "name": "near", "version": "1.0.0", "state": {"schema": {}},
+        "graph": {"nodes": [{"id": "here", "kind": "tool", "impl": "./tools/here.py"}]},
+    }  # fmt: skip
+    local = NOTATIONS["experience"].compile(document).flow
+    for kind in ("flow", "chain"):
+        with pytest.raises(InvalidFlow) as refused:
+            write(local, kind)
+        assert "'impl:./tools/here.py', which only an experience in its directory has" in str(refused.value)
+        assert [problem.path for problem in refused.value.problems][:1] == ["here"]

@@ -18,7 +18,11 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 def write(flow: Flow) -> dict[str, Json]:
     from ..codec import flow_to_json  # other notations do without
+    from .writing import only_in_a_directory
 
+    refused = list(only_in_a_directory(flow.body))
+    if refused:
+        raise InvalidFlow(refused)
     return {"kind": "flow", **flow_to_json(flow)}
 
 

@@ -30,6 +30,7 @@ POLICY: Mapping[type[Any], tuple[str, ...]] = {
 
 OF_A_DIRECTORY = ("impl", "dataset", "experience")
 """Namespaces of tools that are files of an experience."""
+_OF_A_DIRECTORY = "calls {!r}, which only an experience in its directory has"
 
 
 class FlowWriter(Generic[Around]):
@@ -69,7 +70,7 @@ class FlowWriter(Generic[Around]):
     def refuse_unheld(self, node: Node, path: str) -> None:
         """What the graph can say of a node, and the notation cannot."""
         if isinstance(node.op, Call) and node.op.tool.partition(":")[0] in OF_A_DIRECTORY:
-            self.refuse(path, f"calls {node.op.tool!r}, which only an experience in its directory has")
+            self.refuse(path, _OF_A_DIRECTORY.format(node.op.tool))
         for value in (node, node.op, node.policy, node.policy.retry, node.policy.on_error):
             known = self.held.get(type(value))
             for name in set_fields(value):
@@ -147,6 +148,16 @@ class FlowWriter(Generic[Around]):
             if channel.present:
                 found[name] = channel.initial
         return found
+
+
+def only_in_a_directory(body: Graph, path: str = "") -> Iterator[Problem]:
+    """The calls of tools that are files beside an experience: a document of another notation stands nowhere."""
+    for node in body.nodes:
+        if isinstance(node.op, Call) and node.op.tool.partition(":")[0] in OF_A_DIRECTORY:
+            yield Problem(path=f"{path}{node.id}", message=_OF_A_DIRECTORY.format(node.op.tool))
+        for _, part in parts(node.op):
+            if isinstance(part, Graph):
+                yield from only_in_a_directory(part, f"{path}{node.id}/")
 
 
 def outputs(body: Graph) -> Expr:

@@ -7,19 +7,22 @@ of a run. Which features a flow uses decides what is built; what it does not use
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..errors import InvalidValue
+from ..errors import InvalidValue, SchemaMismatch
 from ..expr.ast import Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
+from ..ops import Validate
+from ..schema import compile_schema
 from ..uncollected import uncollected
 from . import policy
 from .caller import Caller
 from .failure import named
 from .foldorder import in_sequence, writes_of
 from .foldplan import FoldPlan, fold_into
-from .frame import LOG, STATE, Region, Spot
+from .frame import LOG, RUN, STATE, Region, Spot
 from .observe import noted, passing, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line, searched
 from .scope import Scope
@@ -140,12 +143,31 @@ class Builder:
         cells = [self.node(spot, plan) for spot in spots]
         region.searched = searched(cells)
         result = compile_expr(body.result, Scope(region, None).resolve)
+        if region.owner is None:
+            result = self._typed(result)
         finish = self._finish(region, result, plan)
         if region.sequential:
             if not self.records:
                 return bare_line(cells, spots, finish)
             return line(cells, spots, result, finish, region.flat)
         return graph(cells, spots, needs, body.limit, finish, readied(spots) if self.watched else None)
+
+    def _typed(self, result: Getter) -> Getter:
+        """The value of the flow, held to its declared type unless the last node does that."""
+        declared, last = self.flow.output_schema, self.flow.body.nodes[-1].op if self.flow.body.nodes else None
+        if declared is None or (isinstance(last, Validate) and last.schema is declared):
+            return result
+        schema = compile_schema(declared)
+
+        def fitting(frame: Frame) -> Any:
+            value = result(frame)
+            if not schema.is_valid(value):
+                redact = frame[RUN].redact
+                wrong = schema.problems(value, "output")
+                raise SchemaMismatch("output", [replace(p, message=redact(p.message)) for p in wrong])
+            return value
+
+        return fitting
 
     def node(self, spot: Spot, plan: FoldPlan | None) -> Cell:
         """One node: what its op does, and around it only what the node has."""
