@@ -9,11 +9,11 @@ import asyncio
 import os
 import random
 import sys
-from pathlib import Path
+
+from places import opened
 
 from ropewalk.errors import RopewalkError
 from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.sqlite import SqliteStore
 
 
 def say(*words: object) -> None:
@@ -21,9 +21,9 @@ def say(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-async def record(path: str, sync: str) -> None:
+async def record(place: str) -> None:
     """Record in twenty tasks for ever, alone now and then, and say what was acknowledged."""
-    store = SqliteStore(path, sync="full" if sync == "full" else "normal")
+    store = opened(place)
     log = await store.reopen("r")
     say("open", log.run.epoch)
     size = [10, 300, 3000, 90_000]
@@ -39,9 +39,9 @@ async def record(path: str, sync: str) -> None:
     await asyncio.gather(*[task(number) for number in range(20)])
 
 
-async def race(path: str, id: str) -> None:
+async def race(place: str, id: str) -> None:
     """Try to open a run the moment a line arrives; hold it until the next."""
-    store = SqliteStore(path)
+    store = opened(place)
     say("ready")
     sys.stdin.readline()
     try:
@@ -53,9 +53,9 @@ async def race(path: str, id: str) -> None:
     await asyncio.to_thread(sys.stdin.readline)
 
 
-async def hold(path: str, id: str, poll: str = "0.2") -> None:
+async def hold(place: str, id: str, poll: str = "0.2") -> None:
     """Own a run until it is stopped or taken over, then try to record one more entry."""
-    store = SqliteStore(path, poll=float(poll))
+    store = opened(place, poll=float(poll))
     log = await store.open(NewRun(id=id, kind="chain"))
     await log.append(Entry("before", "call", data=1))
     stop = asyncio.Event()
@@ -70,9 +70,9 @@ async def hold(path: str, id: str, poll: str = "0.2") -> None:
         say(type(error).__name__)
 
 
-async def crowd(path: str, id: str, count: str) -> None:
+async def crowd(place: str, id: str, count: str) -> None:
     """One of several processes writing at once: alone, in company, and through sync methods."""
-    store = SqliteStore(path)
+    store = opened(place)
     for part in range(int(count)):
         log = await store.open(NewRun(id=f"{id}.{part}", kind="chain"))
         for i in range(20):
@@ -85,5 +85,5 @@ async def crowd(path: str, id: str, count: str) -> None:
 
 
 if __name__ == "__main__":
-    what, file, *more = sys.argv[1:]
-    asyncio.run({"record": record, "race": race, "hold": hold, "crowd": crowd}[what](str(Path(file)), *more))
+    what, place, *more = sys.argv[1:]
+    asyncio.run({"record": record, "race": race, "hold": hold, "crowd": crowd}[what](place, *more))

@@ -1,4 +1,4 @@
-"""Several processes on one SQLite store, some of them killed or paused."""
+"""Several processes on one store, some of them killed or paused."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
+from places import faults, opened
 
 from ropewalk.errors import RunBusy
 from ropewalk.journal import Entry, NewRun
 from ropewalk.journal.claim import Claim, Doubt, take
 from ropewalk.journal.lease import me
-from ropewalk.journal.sqlite import SqliteStore
 
 Start = Callable[..., "subprocess.Popen[str]"]
 KILLS = int(os.environ.get("ROPEWALK_KILLS", "10"))
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"{'full:' if request.param == 'sqlite-full' else ''}{tmp_path / 'store.db'}"
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -50,20 +51,20 @@ def new(id: str = "r") -> NewRun:
     return NewRun(id=id, kind="chain")
 
 
-async def begun(path: Path) -> None:
+async def begun(place: str) -> None:
     """A run that nobody holds."""
-    store = SqliteStore(path)
+    store = opened(place)
     await (await store.open(new())).release()
     store.close()
 
 
 @pytest.mark.timeout(20 + 3 * KILLS)
-@pytest.mark.parametrize("sync", ["normal", "full"])
-def test_nothing_acknowledged_is_lost_by_kill_9(path: Path, child: Start, sync: str) -> None:
-    run(begun(path))
+@pytest.mark.parametrize("place", ["sqlite", "sqlite-full", "postgres"], indirect=True)
+def test_nothing_acknowledged_is_lost_by_kill_9(place: str, child: Start) -> None:
+    run(begun(place))
     acknowledged: list[str] = []
     for epoch in range(max(KILLS // 2, 1)):
-        process = child("record", path, sync)
+        process = child("record", place)
         # The dead owner's run is had at once: its lease would have ten seconds to go.
         began = time.monotonic()
         assert line(process) == f"open {epoch + 2}"
@@ -74,17 +75,17 @@ def test_nothing_acknowledged_is_lost_by_kill_9(path: Path, child: Start, sync: 
         acknowledged += [
             row[4:] for row in out.splitlines(keepends=True) if row.startswith("ack ") and row.endswith("\n")
         ]
-    store = SqliteStore(path)
+    store = opened(place)
     recorded = {entry.path for entry in store.history("r")}
     assert len(acknowledged) > 10 * (KILLS // 2)
     assert {row.strip() for row in acknowledged} <= recorded
-    assert apsw.Connection(str(path)).pragma("integrity_check") == "ok"
     store.close()
+    assert faults(place) == []
 
 
-def test_of_processes_that_race_for_a_run_one_wins(path: Path, child: Start) -> None:
-    SqliteStore(path).close()
-    racers = [child("race", path, "r") for _ in range(3)]
+def test_of_processes_that_race_for_a_run_one_wins(place: str, child: Start) -> None:
+    opened(place).close()
+    racers = [child("race", place, "r") for _ in range(3)]
     for racer in racers:
         assert line(racer) == "ready"
     for racer in racers:
@@ -92,10 +93,10 @@ def test_of_processes_that_race_for_a_run_one_wins(path: Path, child: Start) -> 
     assert sorted(line(racer) for racer in racers) == ["lost RunBusy", "lost RunBusy", "won 1"]
 
 
-def test_of_processes_that_race_for_a_dead_ones_run_one_wins(path: Path, child: Start) -> None:
-    owner = child("hold", path, "r")
+def test_of_processes_that_race_for_a_dead_ones_run_one_wins(place: str, child: Start) -> None:
+    owner = child("hold", place, "r")
     assert line(owner) == "open 1"
-    racers = [child("race", path, "r") for _ in range(3)]
+    racers = [child("race", place, "r") for _ in range(3)]
     for racer in racers:
         assert line(racer) == "ready"
     owner.kill()
@@ -105,11 +106,11 @@ def test_of_processes_that_race_for_a_dead_ones_run_one_wins(path: Path, child: 
     assert sorted(line(racer) for racer in racers) == ["lost RunBusy", "lost RunBusy", "won 2"]
 
 
-def test_live_owner_in_another_process_is_named(path: Path, child: Start) -> None:
+def test_live_owner_in_another_process_is_named(place: str, child: Start) -> None:
     async def test() -> None:
-        owner = child("hold", path, "r")
+        owner = child("hold", place, "r")
         assert line(owner) == "open 1"
-        store = SqliteStore(path)
+        store = opened(place)
         with pytest.raises(RunBusy, match=rf"\(pid {owner.pid}\)"):
             await store.open(new())
         assert store.orphans() == []
@@ -122,10 +123,10 @@ def test_live_owner_in_another_process_is_named(path: Path, child: Start) -> Non
     run(test())
 
 
-def test_stop_reaches_an_owner_in_another_process(path: Path, child: Start) -> None:
-    owner = child("hold", path, "r")
+def test_stop_reaches_an_owner_in_another_process(place: str, child: Start) -> None:
+    owner = child("hold", place, "r")
     assert line(owner) == "open 1"
-    store = SqliteStore(path)
+    store = opened(place)
     began = time.monotonic()
     assert store.request_stop("r")
     assert line(owner) == "stop"
@@ -136,14 +137,14 @@ def test_stop_reaches_an_owner_in_another_process(path: Path, child: Start) -> N
     assert row.status == "stopped"
 
 
-def test_process_that_was_paused_and_replaced_writes_nothing(path: Path, child: Start) -> None:
+def test_process_that_was_paused_and_replaced_writes_nothing(place: str, child: Start) -> None:
     async def test() -> None:
-        owner = child("hold", path, "r", "0.05")
+        owner = child("hold", place, "r", "0.05")
         assert line(owner) == "open 1"
         owner.send_signal(signal.SIGSTOP)
         # As seen from another host, whose only sign of life is the lease.
-        elsewhere(path, beat=time.time() - 60)
-        store = SqliteStore(path, lease=0.3, poll=0.05)
+        elsewhere(place, beat=time.time() - 60)
+        store = opened(place, lease=0.3, poll=0.05)
         log = await store.reopen("r")
         assert log.run.epoch == 2
         owner.send_signal(signal.SIGCONT)
@@ -156,29 +157,28 @@ def test_process_that_was_paused_and_replaced_writes_nothing(path: Path, child: 
     run(test())
 
 
-def test_many_processes_write_at_once_and_none_is_locked_out(path: Path, child: Start) -> None:
+def test_many_processes_write_at_once_and_none_is_locked_out(place: str, child: Start) -> None:
     # No store is made beforehand: they race for that too.
-    crowd = [child("crowd", path, f"p{i}", 40) for i in range(4)]
+    crowd = [child("crowd", place, f"p{i}", 40) for i in range(4)]
     assert [line(process) for process in crowd] == ["done"] * 4
-    store = SqliteStore(path)
+    store = opened(place)
     assert len(store.list_runs(status="completed", limit=1000)) == 160
     assert all(len(store.history(f"p{i}.39")) == 40 for i in range(4))
 
 
-def elsewhere(path: Path, beat: float) -> None:
+def elsewhere(place: str, beat: float) -> None:
     """Make the run `r` owned by a process on another host, last heard of at `beat`."""
     owner = dataclasses.replace(me(), host="faraway", boot="other").dump()
-    connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(5000)
-    connection.execute("UPDATE lease SET owner = ?, beat = ?", (owner, beat))
-    connection.close()
+    store = opened(place)
+    store._writer.run(lambda c: c.execute("UPDATE lease SET owner = ?, beat = ?", (owner, beat)))
+    store.close()
 
 
-def test_owner_elsewhere_is_believed_alive_while_its_beat_is_recent(path: Path) -> None:
+def test_owner_elsewhere_is_believed_alive_while_its_beat_is_recent(place: str) -> None:
     async def test() -> None:
-        await begun(path)
-        elsewhere(path, beat=time.time())
-        store = SqliteStore(path)
+        await begun(place)
+        elsewhere(place, beat=time.time())
+        store = opened(place)
         with pytest.raises(RunBusy, match="faraway"):
             await store.open(new())
         assert store.orphans() == []
@@ -187,28 +187,28 @@ def test_owner_elsewhere_is_believed_alive_while_its_beat_is_recent(path: Path) 
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0])
-def test_clock_that_jumps_does_not_end_a_lease(path: Path, jump: float) -> None:
+def test_clock_that_jumps_does_not_end_a_lease(place: str, jump: float) -> None:
     async def test() -> None:
-        await begun(path)
-        elsewhere(path, beat=time.time() + jump)
-        store = SqliteStore(path, lease=20.0, poll=0.02)
+        await begun(place)
+        elsewhere(place, beat=time.time() + jump)
+        store = opened(place, lease=20.0, poll=0.02)
         attempt = asyncio.create_task(store.open(new()))
         await asyncio.sleep(0.1)
         assert not attempt.done()
-        elsewhere(path, beat=time.time() + jump + 0.5)  # It lives: its beat goes on, by its own clock.
+        elsewhere(place, beat=time.time() + jump + 0.5)  # It lives: its beat goes on, by its own clock.
         with pytest.raises(RunBusy, match="faraway"):
             await attempt
 
     run(test())
 
 
-def test_owner_that_beats_at_the_last_moment_keeps_its_run(path: Path) -> None:
-    run(begun(path))
-    elsewhere(path, beat=time.time() - 3600)
-    store = SqliteStore(path)
+def test_owner_that_beats_at_the_last_moment_keeps_its_run(place: str) -> None:
+    run(begun(place))
+    elsewhere(place, beat=time.time() - 3600)
+    store = opened(place)
     doubt = store._writer.run(lambda c: take(c, "r", 10.0, False, None, 1.0))
     assert isinstance(doubt, Doubt)
-    elsewhere(path, beat=time.time() - 3599)
+    elsewhere(place, beat=time.time() - 3599)
     again = store._writer.run(lambda c: take(c, "r", 10.0, False, doubt, 1.0))
     assert isinstance(again, Doubt)
     assert again.beat != doubt.beat
@@ -217,22 +217,22 @@ def test_owner_that_beats_at_the_last_moment_keeps_its_run(path: Path) -> None:
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0])
-def test_clock_that_jumps_does_not_keep_a_dead_owner_alive(path: Path, jump: float) -> None:
+def test_clock_that_jumps_does_not_keep_a_dead_owner_alive(place: str, jump: float) -> None:
     async def test() -> None:
-        await begun(path)
-        elsewhere(path, beat=time.time() + jump)
-        store = SqliteStore(path, lease=0.2, poll=0.02)
+        await begun(place)
+        elsewhere(place, beat=time.time() + jump)
+        store = opened(place, lease=0.2, poll=0.02)
         assert [row.id for row in store.orphans()] == ["r"]
         assert (await store.open(new())).run.epoch == 2
 
     run(test())
 
 
-def test_lease_is_renewed_while_a_run_is_open_and_says_where_it_is(path: Path) -> None:
+def test_lease_is_renewed_while_a_run_is_open_and_says_where_it_is(place: str) -> None:
     async def test() -> None:
-        store = SqliteStore(path, lease=0.15, poll=0.02)
+        store = opened(place, lease=0.15, poll=0.02)
         log = await store.open(new())
-        other = SqliteStore(path)
+        other = opened(place)
         log.touch("fetch", 2.5)
         async with asyncio.timeout(5):
             while True:
@@ -246,33 +246,33 @@ def test_lease_is_renewed_while_a_run_is_open_and_says_where_it_is(path: Path) -
     run(test())
 
 
-def test_closing_a_store_releases_its_runs(path: Path) -> None:
+def test_closing_a_store_releases_its_runs(place: str) -> None:
     async def test() -> None:
-        store = SqliteStore(path)
+        store = opened(place)
         log = await store.open(new())
         waiting = log.append(Entry("a", "call", data=1))
         store.close()
         await waiting
-        log = await SqliteStore(path).open(new())
+        log = await opened(place).open(new())
         assert log.past[("a", "call")].data == 1
 
     run(test())
 
 
-def test_dropped_store_is_closed_but_not_while_a_run_is_held(path: Path) -> None:
+def test_dropped_store_is_closed_but_not_while_a_run_is_held(place: str) -> None:
     async def test() -> None:
-        log = await SqliteStore(path).open(new())  # Nobody holds the store but the log.
+        log = await opened(place).open(new())  # Nobody holds the store but the log.
         await log.append(Entry("a", "call", data=1))
         with pytest.raises(RunBusy):
-            await SqliteStore(path).open(new())
+            await opened(place).open(new())
         del log
 
     run(test())
 
 
-def test_child_after_fork_is_refused_and_leaves_the_parent_alone(path: Path) -> None:
+def test_child_after_fork_is_refused_and_leaves_the_parent_alone(place: str) -> None:
     async def test() -> None:
-        store = SqliteStore(path)
+        store = opened(place)
         log = await store.open(new())
         await log.append(Entry("a", "call", data=1))
         read, write = os.pipe()
