@@ -46,7 +46,8 @@ def fresh(url: str) -> Iterator[str]:
 
 
 class PostgresServer:
-    """A cluster in a directory of its own, reached over a socket in it; `stop` removes both."""
+    """A cluster in a directory of its own, reached over a socket in it; `stop` removes both.
+    To be started on the main thread: it ends with the thread that started it."""
 
     def __init__(self) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="rw-pg-", dir="/tmp"))  # A socket's path is short.

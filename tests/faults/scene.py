@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ropewalk.journal import Entry, RunRow
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal import Entry, RunRow, Store, open_store
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
@@ -115,8 +114,9 @@ class Done:
 class Scene:
     """One project in a folder."""
 
-    def __init__(self, folder: Path, chain: str = STEPS) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, chain: str = STEPS, store: str | None = None) -> None:
+        """`store` is an address; without one it is the file that a project has by itself."""
+        self.folder, self._store = folder, store
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n')
         (folder / "tools.py").write_text(TOOLS)
@@ -126,6 +126,8 @@ class Scene:
 
     def start(self, *args: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+        if self._store is not None:
+            env["ROPEWALK_STORE"] = self._store
         return subprocess.Popen(
             [COMMAND, *args],
             cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -159,10 +161,10 @@ class Scene:
         """The paths of the calls whose result is in the store."""
         return {entry.path for entry in self.history(run_id) if entry.kind == "call"}
 
-    def _look(self, what: Callable[[SqliteStore], Any]) -> Any:
-        if not self.db.exists():
+    def _look(self, what: Callable[[Store], Any]) -> Any:
+        if self._store is None and not self.db.exists():
             return what(_Nothing())  # type: ignore[arg-type]
-        store = SqliteStore(self.db)
+        store = open_store(self._store or str(self.db))
         try:
             return what(store)
         finally:

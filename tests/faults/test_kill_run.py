@@ -28,6 +28,12 @@ nodes:
 """
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> str | None:
+    """Where the scenes of a test keep their runs."""
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else None
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     scene = Scene(tmp_path_factory.mktemp("undisturbed"))
@@ -39,15 +45,16 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 @pytest.mark.timeout(60 + 6 * KILLS)
 def test_a_run_killed_again_and_again_ends_as_if_it_had_been_left_alone(
-    tmp_path: Path, undisturbed: dict[str, object]
+    tmp_path: Path, undisturbed: dict[str, object], store: str | None
 ) -> None:
     chance = random.Random(os.environ.get("ROPEWALK_SEED", "kill"))
     kills = number = 0
     while kills < KILLS:
         number += 1
-        scene = Scene(tmp_path / f"p{number}")
+        id = f"x{number}"
+        scene = Scene(tmp_path / f"p{number}", store=store)
         deaths: list[tuple[int, set[str]]] = []  # per kill: lines of the log, and what was recorded
-        process = scene.start("run", "chain.yaml", "--json", "--id", "x")
+        process = scene.start("run", "chain.yaml", "--json", "--id", id)
         while True:
             more = len(scene.lines()) + chance.randint(0, 12)
             scene.until(lambda most=more: len(scene.lines()) > most, process)  # type: ignore[misc]  # noqa: B023
@@ -55,13 +62,13 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_been_left_alone(
                 break
             time.sleep(chance.random() * 0.02)
             kill(process)
-            if scene.row("x") is None:
+            if scene.row(id) is None:
                 break  # not even the run was on disk yet
             kills += 1
-            deaths.append((len(scene.lines()), scene.recorded("x")))
-            process = scene.start("resume", "x", "--json")
+            deaths.append((len(scene.lines()), scene.recorded(id)))
+            process = scene.start("resume", id, "--json")
         done = ended(process)
-        if scene.row("x") is None:
+        if scene.row(id) is None:
             continue
         assert done.code == 0, done.err
         assert done.data["status"] == "completed"
@@ -69,15 +76,17 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_been_left_alone(
         for lines, recorded in deaths:
             again = recorded & set(scene.started(since=lines))
             assert not again, f"recorded, and called again: {again}"
-        extra = sum(Counter(scene.started()).values()) - len(scene.recorded("x"))
+        extra = sum(Counter(scene.started()).values()) - len(scene.recorded(id))
         assert 0 <= extra <= AT_ONCE * len(deaths)
-        assert scene.recorded("x") == set(scene.started())
-        again = scene.run("resume", "x", "--json")
+        assert scene.recorded(id) == set(scene.started())
+        again = scene.run("resume", id, "--json")
         assert again.data["results"] == undisturbed, "a finished run gives its result"
 
 
-def test_two_processes_that_resume_one_run_do_nothing_twice(tmp_path: Path, undisturbed: dict[str, object]) -> None:
-    scene = Scene(tmp_path)
+def test_two_processes_that_resume_one_run_do_nothing_twice(
+    tmp_path: Path, undisturbed: dict[str, object], store: str | None
+) -> None:
+    scene = Scene(tmp_path, store=store)
     process = scene.start("run", "chain.yaml", "--json", "--id", "x")
     scene.until(lambda: len(scene.recorded("x")) >= 3, process)
     kill(process)
@@ -95,8 +104,8 @@ def test_two_processes_that_resume_one_run_do_nothing_twice(tmp_path: Path, undi
     assert not recorded & set(since)
 
 
-def test_a_second_run_of_the_same_id_gives_the_result_of_the_first(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, WAITS)
+def test_a_second_run_of_the_same_id_gives_the_result_of_the_first(tmp_path: Path, store: str | None) -> None:
+    scene = Scene(tmp_path, WAITS, store)
     first = scene.start("run", "chain.yaml", "--json", "--id", "x")
     scene.until(lambda: scene.started() == ["w"], first)
     second = scene.start("run", "chain.yaml", "--json", "--id", "x")
@@ -109,8 +118,8 @@ def test_a_second_run_of_the_same_id_gives_the_result_of_the_first(tmp_path: Pat
     assert scene.started() == ["w"]
 
 
-def test_the_second_process_takes_over_when_the_first_is_killed(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, WAITS)
+def test_the_second_process_takes_over_when_the_first_is_killed(tmp_path: Path, store: str | None) -> None:
+    scene = Scene(tmp_path, WAITS, store)
     first = scene.start("run", "chain.yaml", "--json", "--id", "x")
     scene.until(lambda: scene.started() == ["w"], first)
     second = scene.start("run", "chain.yaml", "--json", "--id", "x")
@@ -135,8 +144,8 @@ nodes:
 """
 
 
-def test_a_run_is_stopped_from_another_process_within_half_a_second(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, STOPPED)
+def test_a_run_is_stopped_from_another_process_within_half_a_second(tmp_path: Path, store: str | None) -> None:
+    scene = Scene(tmp_path, STOPPED, store)
     process = scene.start("run", "chain.yaml", "--json", "--id", "x")
     scene.until(lambda: scene.recorded("x") == {"quick"} and len(scene.started()) == 3, process)
     stop = scene.run("runs", "stop", "x", "--json")

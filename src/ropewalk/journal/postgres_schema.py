@@ -16,6 +16,7 @@ from .postgres_session import Session, Target
 
 _FOLDER: Final = Path(__file__).parent / "migrations" / "postgres"
 _LOCK: Final = 0x726F7065  # "rope"
+_TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
 _OLDEST: Final = 130000
 
 
@@ -28,12 +29,12 @@ def prepare(session: Session, where: Target) -> None:
     if encoding != "UTF8":
         raise StoreError(f"{where.name}: the database is in {encoding}; create one WITH ENCODING 'UTF8'")
     migrations = Migrations(_FOLDER)
-    if _is_ours(session) and migrations.version(session) == migrations.newest:
+    if _is_ours(session, where) and migrations.version(session) == migrations.newest:
         return
     session.execute("BEGIN")
     try:
         session.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))  # Whoever comes second finds the work done.
-        if not _is_ours(session):
+        if not _is_ours(session, where):
             _make(session, where)
         migrations.apply(session, where.name)
         session.execute("COMMIT")
@@ -43,12 +44,13 @@ def prepare(session: Session, where: Target) -> None:
         raise
 
 
-def _is_ours(session: Session) -> bool:
-    return bool(fetch(session, "SELECT to_regclass('migration') IS NOT NULL")[0][0])
+def _is_ours(session: Session, where: Target) -> bool:
+    # Asked of the catalogue: what the server has cached of a search path may lag behind another's commit.
+    return bool(fetch(session, f"{_TABLES} AND tablename = 'migration'", (where.schema,)))
 
 
 def _make(session: Session, where: Target) -> None:
-    tables = fetch(session, "SELECT tablename FROM pg_tables WHERE schemaname = ? LIMIT 1", (where.schema,))
+    tables = fetch(session, _TABLES, (where.schema,))
     if tables:
         raise StoreError(
             f"{where.name}: the schema {where.schema} holds tables of another program ({tables[0][0]});"
