@@ -11,7 +11,7 @@ import pytest
 from ropewalk.check import check, ensure
 from ropewalk.errors import InvalidFlow, Problem
 from ropewalk.expr.ast import NULL, Arr, Expr, Lit, Obj, Ref
-from ropewalk.ir import Channel, Graph, Meta, Node, Policy, Retry
+from ropewalk.ir import Channel, Flow, Graph, Meta, Node, Policy, Retry
 from ropewalk.ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 
 from .flows import TRUE, call, compute, dag, flow, node, ordered, out, prev, problems
@@ -209,6 +209,16 @@ def test_two_unordered_writers_of_a_set_once_field_are_a_problem() -> None:
     assert len(told(dag(node("c", choice), writer("d")))) == 1
     assert told(dag(node("c", choice), writer("d", "c"))) == []
     assert len(told(dag(node("c", Block(body=dag(writer("a"), writer("b"))))))) == 1
+
+    def doubts(body: Graph) -> list[str]:
+        found = check(Flow(name="f", body=body, state={"x": Channel(reduce="set_once"), "y": Channel()}), None)
+        return [str(warning) for warning in found.warnings]
+
+    said = "writes 'x', which takes one write, and runs again in each round: a second one that writes it will fail"
+    rounds = Loop(body=dag(node("c", choice)), limit=2, collect=False)
+    assert doubts(dag(node("l", rounds))) == [f"l/c/{id}.writes.x: {said}" for id in "ab"]
+    assert doubts(dag(node("m", Map(items=Lit([1, 2]), body=dag(writer("a")))))) == [f"m/a.writes.x: {said}"]
+    assert doubts(dag(node("l", dataclasses.replace(rounds, limit=1)), writer("z", "l"))) == []
     cyclic = dag(writer("a", "b"), writer("b", "a"))
     assert any("wait for each other" in problem for problem in told(cyclic))
 

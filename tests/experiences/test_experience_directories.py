@@ -116,7 +116,7 @@ def test_everything_wrong_is_told_at_once(make: Make) -> None:
 
 def test_validate_imports_nothing(make: Make) -> None:
     """EXP-RUN-6"""
-    home = make(ONE, COUNT, add_py="open('imported', 'w').close()\nraise SystemExit(1)\n")
+    home = make(ONE, COUNT, add_py="open('imported', 'w').close()\nraise SystemExit(1)\ndef add(args): ...\n")
     assert refused(home) == []
     assert sorted(p.name for p in home.iterdir()) == ["add.py", "experience.yaml"]
 
@@ -124,8 +124,8 @@ def test_validate_imports_nothing(make: Make) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("x = 1\n", "add.py"),
-        ("def one(args): ...\ndef two(args): ...\n", "one"),
+        ("globals()['x'] = 1\n", "add.py: it defines no public function"),
+        ("one = two = lambda args: ...\n", "one"),
         ("def add(args): return 5\n", "not an object with state_delta"),
         ("def add(args): return {}\n", "has no state_delta"),
         ("def add(args): return {'state_delta': {'m': 1}}\n", 'Node "add" wrote to undeclared state field "m"'),
@@ -256,6 +256,21 @@ def test_pauses_grow_as_the_backoff_says(make: Make, backoff: str, pauses: list[
             return [round(retry.pause(i), 6) for i in (1, 2, 3)]
 
     assert asyncio.run(body()) == pauses
+
+
+def test_a_module_that_cannot_be_the_tool_is_a_problem_of_the_check(make: Make) -> None:
+    """EXP-RUN-6"""
+    nodes = """
+    nodes:
+      - {id: a, kind: tool, impl: ./broken.py}
+      - {id: b, kind: agent, prompt: hello}
+    """
+    home = make(nodes, broken_py="def a(:\n")
+    with pytest.raises(InvalidFlow) as refused:
+        run(home)
+    told = {problem.path: problem.message for problem in refused.value.problems}
+    assert sorted(told) == ["graph.nodes[0].impl", "graph.nodes[1].kind"]
+    assert told["graph.nodes[0].impl"].startswith("broken.py:1: ")
 
 
 def test_what_did_not_run_says_why(make: Make) -> None:

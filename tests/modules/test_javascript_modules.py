@@ -108,7 +108,7 @@ async def test_the_state_is_a_snapshot_however_it_is_read_or_changed(tmp_path: P
         ("{ state_delta: { a: Symbol('x') } }", "is a symbol"),
         ("{ state_delta: { a: new Map([[1, 2]]) } }", "result.state_delta.a is a Map, which is not JSON"),
         ("{ state_delta: { a: new Set([1]) } }", "is a Set"),
-        ("{ state_delta: { a: new Error('x') } }", "is a Error"),
+        ("{ state_delta: { a: new Error('x') } }", "is an Error"),
         ("{ state_delta: { a: Promise.resolve(1) } }", "is a Promise"),
         ("{ state_delta: { a: new Uint8Array(2) } }", "is a Uint8Array"),
         ("(() => { const a = []; a.push({ a }); return { state_delta: { a } } })()",
@@ -143,7 +143,7 @@ async def test_what_json_writes_or_leaves_out_is_as_in_json(tmp_path: Path) -> N
     ("source", "said"),
     [
         ("export const run = () => 1", "tools/x.mjs: it has no default export (it exports run); write `export default"),
-        ("export default { run() {} }", "tools/x.mjs: its default export is a Object, not a function"),
+        ("export default { run() {} }", "tools/x.mjs: its default export is an Object, not a function"),
         (
             "const x = 1\nexport default function (args) { return ] }",
             "tools/x.mjs:2: SyntaxError: Unexpected token ']'",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ..ir import Graph, Node
+from ..ops import Loop, Map
 from .report import At, Owners, Report
 
 Steps = tuple[tuple[Graph, Node, str], ...]
@@ -31,6 +32,13 @@ class Writers:
         Sorted by position, neighbours suffice: order within a region is transitive.
         """
         for channel, writers in self._found.items():
+            for steps, owners, at in writers:
+                if any(_repeats(node) for _, node, _ in steps[:-1]):
+                    self.report.add(
+                        f"writes {channel!r}, which takes one write, and runs again in each round: "
+                        "a second one that writes it will fail",
+                        node=steps[-1][1], owners=owners, field="writes", at=at, warning=True,
+                    )  # fmt: skip
             if len(writers) < 2:
                 continue
             writers.sort(key=lambda writer: [self._place(graph, node) for graph, node, _ in writer[0]])
@@ -65,6 +73,11 @@ class Writers:
         if known is None:
             known = self._places[id(graph)] = (graph, *_ancestors(graph))
         return known
+
+
+def _repeats(node: Node) -> bool:
+    """Whether what is inside may run more than once."""
+    return isinstance(node.op, Map) or (isinstance(node.op, Loop) and node.op.limit != 1)
 
 
 def _ancestors(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:

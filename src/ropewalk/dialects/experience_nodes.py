@@ -18,6 +18,8 @@ LATER: Final = {
     "agent": "agent nodes come with the Claude loop, which is not there yet",
     "wait": "wait nodes are not supported yet",
 }
+GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "_env")
+"""What a module is given beside its own arguments, under these names."""
 POLICIES: Final = ("fail_run", "skip", "retry")
 BACKOFFS: Final = ("linear", "exponential")
 
@@ -49,9 +51,16 @@ def output(value: Json, path: str, report: Report) -> Json:
     return value
 
 
+def node_kind(value: Json, path: str, report: Report) -> Json:
+    """A kind of node. Those that come later are known, and refused in words of their own, but not offered."""
+    return (
+        value if value in LATER else f.one_of(tuple(kind for kind in KINDS if kind not in LATER))(value, path, report)
+    )
+
+
 NODE: Final[dict[str, Checker]] = {
     "id": identifier,
-    "kind": f.one_of(KINDS),
+    "kind": node_kind,
     "description": f.text,
     "impl": f.name,
     "args": f.mapping,
@@ -192,6 +201,9 @@ def _fits(node: ExperienceNode, report: Report) -> None:
         kinds = ONLY_FOR.get(key)
         if kinds is not None and kind not in kinds:
             say(report, join(node.path, key), f"{_a(kind)} node has no {key}; only {' or '.join(kinds)} nodes do")
+    for key in node.get("args", ()) if kind == "tool" else ():
+        if key in GIVEN:
+            say(report, join(node.path, f"args.{key}"), "every module is given this by the run; take another name")
     if kind == "wait" and ("event" in node.fields) == ("approval" in node.fields):
         say(report, node.path, "a wait node needs either event or approval")
     writes = node.get("writes", [])

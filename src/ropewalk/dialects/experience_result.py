@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ..errors import InvalidFlow, NodeFailed
 from ..ir import Flow, Graph, Node, bodies
 from ..ops import Call
-from ..values import Json
+from ..values import Json, closest
 from .experience import ExperienceDocument, read
 from .experience_flow import ExperienceCompiler
+from .fields import snake
 from .notation import Compiled, told_together
 
 METRICS: Final = ("tokens_in", "tokens_out", "cost_usd")
+RESULT: Final = ("state_delta", "edge_output", "metrics")
 
 
 def fits(document: Mapping[str, Json]) -> bool:
@@ -89,16 +91,28 @@ def _error(failure: NodeFailed) -> dict[str, Json]:
     }
 
 
+def _unused(node: Node, given: dict[str, Json], known: tuple[str, ...], what: str) -> Iterator[str]:
+    """A warning for each key that nobody looks at."""
+    verb = "have" if what.endswith("s") else "has"
+    for key in given:
+        if key not in known:
+            near = closest(snake(key), known)
+            has = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            yield f'The {what} of node "{node.meta.name}" {verb} "{key}", which is not used; {has}'
+
+
 def tally(calls: Iterable[tuple[Node, Json]]) -> tuple[dict[str, Json], list[Json]]:
     """What the results of all nodes and rounds say beside the state: the sums of their metrics, and
-    a warning for each field that a node wrote without naming it in its `writes`."""
+    a warning for each field that a node wrote without naming it in its `writes`, and for what nobody looks at."""
     metrics: dict[str, Json] = {}
     warnings: dict[str, None] = {}
     for node, value in calls:
         if not isinstance(node.op, Call) or not node.op.tool.startswith("impl:") or type(value) is not dict:
             continue
+        warnings |= dict.fromkeys(_unused(node, value, RESULT, "result"))
         given = value.get("metrics")
         if type(given) is dict:
+            warnings |= dict.fromkeys(_unused(node, given, METRICS, "metrics"))
             for key in METRICS:
                 if type(given.get(key)) in (int, float):
                     metrics[key] = metrics.get(key, 0) + given[key]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..errors import Problem
 from ..expr.ast import Lit, Obj
-from .inside import WrongPath, find, impl_problem
+from .inside import WrongPath, find, find_impl
 
 LOCAL: Final = ("impl:", "dataset:", "experience:")
 """How the ids of tools begin that are found in the directory of the definition, not in the toolbox."""
@@ -22,7 +22,7 @@ def check_files(nodes: Iterable[Any], root: str) -> Iterator[Problem]:
     for node in nodes:
         kind, _, path = node.op.tool.partition(":")
         if kind == "impl":
-            wrong = impl_problem(Path(root), path)
+            wrong = _module(Path(root), path) if path else None  # one that is not given has been reported
         elif kind == "experience":
             wrong = _wrong(root, path, directory=True)
         else:
@@ -31,6 +31,16 @@ def check_files(nodes: Iterable[Any], root: str) -> Iterator[Problem]:
             continue
         if wrong is not None:
             yield Problem(path=f"{node.meta.source}.impl", message=wrong)
+
+
+def _module(root: Path, path: str) -> str | None:
+    from .outline import outline_problem
+
+    try:
+        impl = find_impl(root, path)
+    except WrongPath as wrong:
+        return str(wrong)
+    return outline_problem(root, impl) if impl.language == "python" else None
 
 
 def _sources(node: Any, root: str) -> Iterator[Problem]:

@@ -37,15 +37,6 @@ class Impl:
     function: str | None = None
 
 
-def impl_problem(root: Path, impl: object) -> str | None:
-    """What is wrong with the `impl` of a node, or None; no code of the directory runs."""
-    try:
-        find_impl(root, impl)
-    except WrongPath as wrong:
-        return str(wrong)
-    return None
-
-
 def find_impl(root: Path, impl: object) -> Impl:
     """The module that `impl` names (`./tools/x.py`, `./tools/x.py:function`, ...); WrongPath says why not."""
     path, function = impl, None

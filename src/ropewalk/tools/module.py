@@ -18,11 +18,11 @@ from types import ModuleType
 from typing import Any
 
 from ..frozen import dataclass
-from ..values import closest
 from .delta import ModuleFailed
 from .imports import package_of
 from .inside import Impl
 from .local import maybe_await, threads
+from .outline import no_function, which
 from .signature import is_async
 
 
@@ -95,8 +95,7 @@ def _named(module: ModuleType, impl: Impl) -> Callable[[Any], Any]:
     if found is not None:
         said = f"{impl.function} is {type(found).__name__}, not a function"
     else:
-        near = closest(impl.function or "", _public(module))
-        said = f"it has no function {impl.function}" + (f"; did you mean {near}?" if near else "")
+        said = no_function(impl.function or "", _public(module))
     raise ModuleFailed(f"{impl.shown}: {said}", retryable=False)
 
 
@@ -108,17 +107,7 @@ def _chosen(module: ModuleType, shown: str) -> Callable[[Any], Any]:
     public = _public(module)
     if len(public) == 1:
         return public[next(iter(public))]
-    if not public:
-        raise ModuleFailed(
-            f"{shown}: it defines no public function; write `def run(args):` that returns {{'state_delta': {{...}}}}",
-            retryable=False,
-        )
-    names = ", ".join(public)
-    raise ModuleFailed(
-        f"{shown}: which function is the tool? It defines {names}: call one `run`, begin the names of the others with "
-        f"an underscore, or name it as {shown}:{next(iter(public))}",
-        retryable=False,
-    )
+    raise ModuleFailed(f"{shown}: {which(shown, list(public))}", retryable=False)
 
 
 def _public(module: ModuleType) -> dict[str, Callable[[Any], Any]]:

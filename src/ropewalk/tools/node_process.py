@@ -186,6 +186,8 @@ class NodeProcess:
         try:
             while True:
                 head, body = await self._frame()
+                if type(head) is not dict:
+                    raise ValueError("it is no object")
                 if head["op"] == "pong":
                     self._answered.set()
                 elif head["op"] == "over":

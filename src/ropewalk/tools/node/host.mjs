@@ -239,10 +239,13 @@ function kind (value) {
     case 'function': return value.name ? `the function ${value.name}` : 'a function'
     case 'bigint': return `a BigInt (${value})`
     case 'symbol': return 'a symbol'
-    case 'object': return value === null ? 'null' : `a ${value.constructor?.name ?? 'object'}`
-    default: return `a ${typeof value}`
+    case 'object': return value === null ? 'null' : a(value.constructor?.name ?? 'object')
+    default: return a(typeof value)
   }
 }
+
+// A Uint8Array is spoken with a y.
+const a = (noun) => `${/^(?!U)[aeiou]/i.test(noun) ? 'an' : 'a'} ${noun}`
 
 // --- failures -------------------------------------------------------------------------------------
 
