@@ -320,7 +320,11 @@ class App:
         context = row.context or {}
         if context.get("executor") and executor is None:
             raise NoExecutor(run_id)
-        loaded = self.definitions.loaded({**row.document, "kind": row.kind}, root=context.get("root"))
+        if (root := context.get("root")) is not None:
+            from .experiences import still_there
+
+            still_there(root, run_id)
+        loaded = self.definitions.loaded({**row.document, "kind": row.kind}, root=root)
         if executor is None:
             await self._ready(loaded)
         state = context.get("variables")

@@ -112,3 +112,9 @@ def last_state(store: Any, root: str) -> dict[str, Json]:
         if isinstance(state, dict):
             return state
     return {}
+
+
+def still_there(root: str, run_id: str) -> None:
+    """NotFound where the directory that a run was started from has gone."""
+    if not Path(root).is_dir():
+        raise NotFound("directory", root, why=f"run {run_id!r} was started from it; put it back there to resume")

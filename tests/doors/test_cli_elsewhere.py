@@ -15,6 +15,14 @@ nodes:
   - {id: first, type: tool, tool: add, params: {a: 1}}
   - {id: wait, type: tool, tool: hang, params: {seconds: 0.3}}
 """
+MOVED = """\
+name: moved
+version: 0.1.0
+state: {schema: {a: {type: string}}}
+graph:
+  nodes:
+    - {id: wait, kind: call, tool: hang, args: {seconds: 0.3}, writes: [a]}
+"""
 OTHER = '''
 from ropewalk.tools.tool import tool
 
@@ -35,16 +43,44 @@ def here(project, tmp_path_factory):
     return place
 
 
+def until(path):
+    end = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end, "the tool never began"
+        time.sleep(0.02)
+
+
 def killed(project, started, cwd):
     """A run whose process has died, started from `cwd` with a relative path."""
     project.write("hang.yaml", HANG)
     child = started("run", os.path.relpath(project.home / "hang.yaml", cwd), "--id", "killed", cwd=cwd)
-    end = time.monotonic() + 20
-    while not (cwd / "hanging").exists():
-        assert time.monotonic() < end, "the tool never began"
-        time.sleep(0.02)
+    until(cwd / "hanging")
     os.kill(child.pid, signal.SIGKILL)
     child.wait(timeout=10)
+
+
+def test_resume_of_an_experience_whose_directory_is_gone_says_so(project, started):
+    project.write("exp/experience.yaml", MOVED)
+    child = started("run", "exp", "--id", "moved")
+    until(project.home / "hanging")
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait(timeout=10)
+    (project.home / "exp").rename(project.home / "other")
+    done = project("resume", "moved")
+    assert done.code == 2
+    where = project.home / "exp"
+    said = f"error: no directory '{where}': run 'moved' was started from it; put it back there to resume\n"
+    assert done.err.endswith(said)
+    (project.home / "other").rename(where)
+    assert project("resume", "moved").code == 0
+
+
+def test_of_a_run_that_is_not_there_it_is_said_where_it_was_looked_for(project, here):
+    for words in (["resume"], ["runs", "show"], ["runs", "watch"], ["runs", "stop"]):
+        done = project(*words, "nope", cwd=here)
+        assert done.code == 2
+        searched = here / "mine.db"
+        assert f"no run 'nope': {searched} was searched; -C PROJECT or --store URL names another\n" in done.err
 
 
 def test_a_run_from_outside_of_its_project_finds_its_tools_and_is_listed_here(project, tmp_path_factory):

@@ -17,7 +17,7 @@ from .given import read_input, read_pairs, read_state
 from .interrupts import Interrupts
 from .options import Input, Json, Project, StoreAddress, Watch
 from .progress import progress
-from .session import with_app
+from .session import unknown_run, with_app
 from .table import duration
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def resume(
     """Go on with a run after a crash; what is recorded is not called again."""
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
+        if app.store.get_run(run_id) is None:
+            raise unknown_run(app, run_id)
         return await app.resume(run_id, on_event=on_event)
 
     return with_app(_followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)

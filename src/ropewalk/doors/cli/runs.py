@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from ...errors import NotFound
 from ...events import Event
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED, STATUS
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
-from .session import with_app
+from .session import unknown_run, with_app
 from .table import columns, duration, first_line, moment
 from .tally import Tally, line
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ...app import App
 
 _MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
-_ALIKE = 200
 
 
 def ls(
@@ -70,7 +68,7 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
     async def work(app: App, _: Interrupts) -> Answer:
         details = app.runs.get(run_id)
         if details is None:
-            raise _unknown(app, run_id)
+            raise unknown_run(app, run_id)
         return Answer(data=details, text=_details(details))
 
     return with_app(work, project=project, store=store, tools=False)
@@ -125,7 +123,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
 
     async def work(app: App, _: Interrupts) -> Answer:
         if app.runs.get(run_id) is None:
-            raise _unknown(app, run_id)
+            raise unknown_run(app, run_id)
         from .dispatch import json_line
 
         tally, status = Tally(), ""
@@ -165,7 +163,7 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
     async def work(app: App, _: Interrupts) -> Answer:
         row = app.runs.get(run_id)
         if row is None:
-            raise _unknown(app, run_id)
+            raise unknown_run(app, run_id)
         stopped = app.runs.stop(run_id)
         text = f"stopping {run_id}" if stopped else f"{run_id} is not running: {row['status']}"
         return Answer(
@@ -173,9 +171,3 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
         )
 
     return with_app(work, project=project, store=store, tools=False)
-
-
-def _unknown(app: App, run_id: str) -> NotFound:
-    from ...values import closest
-
-    return NotFound("run", run_id, suggestion=closest(run_id, (r.id for r in app.runs.list(limit=_ALIKE))))

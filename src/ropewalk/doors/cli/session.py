@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config import find, read_config
+from ...errors import NotFound
 from .answer import Answer
 from .interrupts import Interrupts
 
 if TYPE_CHECKING:
     from ...app import App
+
+_ALIKE = 200
 
 
 def with_app(
@@ -90,6 +93,16 @@ def _without_tools(project: Path | None, store: str | None) -> App:
 
     config = read_config(project)
     return App(store or config.store, directory=config.directory, sync=config.sync)
+
+
+def unknown_run(app: App, run_id: str) -> NotFound:
+    """There is no such run: where it was looked for, and how another place is named."""
+    from ...values import closest
+
+    near = closest(run_id, (row.id for row in app.runs.list(limit=_ALIKE)))
+    searched = getattr(app.store, "path", "this store")
+    why = f"{searched} was searched; -C PROJECT or --store URL names another"
+    return NotFound("run", run_id, suggestion=near, why=why)
 
 
 def _reopened(run: str, address: str | None) -> App:
