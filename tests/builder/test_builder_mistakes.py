@@ -55,6 +55,10 @@ def chained(f: FlowBuilder, hits: Any) -> object:
     return 0 < hits[0].score < 5
 
 
+def unbraced(f: FlowBuilder, hits: Any) -> object:
+    return hits[0].n == 1 & hits[0].n == 2
+
+
 def iterated(f: FlowBuilder, hits: Any) -> None:
     for _ in hits:
         pass
@@ -93,7 +97,9 @@ def from_the_end(f: FlowBuilder, hits: Any) -> object:
 
 
 ASKED_FOR_A_VALUE = [
-    (if_, "flow.when(...)"), (and_, "`&`"), (or_, "`|`"), (not_, "`~`"), (chained, "(a < b) & (b < c)"),
+    (if_, "flow.when(...)"), (and_, "`&`"), (or_, "`|`"), (not_, "`~`"),
+    (chained, "(a == 1) & (b < c), also for a < b < c"),
+    (unbraced, "parentheses round each side"),
     (iterated, "flow.for_each(...)"), (unpacked, ".map(...)"), (measured, ".length()"), (contained, ".contains(x)"),
     (converted, ".int()"), (laid_out, "'.2f'"), (indexed, "number"), (cut, ".filter(...)"), (from_the_end, "from 0"),
 ]  # fmt: skip
@@ -142,6 +148,16 @@ OTHERS: list[tuple[str, Mistake, str]] = [
     ("no transform", lambda f, hits: f.apply(len, hits), "@transform"),
     ("status of a part", lambda f, hits: f.status(hits[0]), "not the value of a node"),
     ("fallback of two", lambda f, hits: f.options(fallback=lambda a, b: a).call(bad), "function of the error"),
+    ("options of nothing", lambda f, hits: f.options(attempts=3), "of no node"),
+    ("unknown option", lambda f, hits: f.options(atempts=3), "no 'atempts'"),  # type: ignore[call-arg]
+    ("option by place", lambda f, hits: f.options("x"), "by name"),  # type: ignore[call-arg]
+    ("unknown setting", lambda f, hits: f.settings(timeut=3), "did you mean timeout?"),  # type: ignore[call-arg]
+    ("text for a number", lambda f, hits: f.options(attempts="3"), "attempts is a whole number, not '3'"),  # type: ignore[arg-type]
+    ("text for seconds", lambda f, hits: f.settings(timeout="3"), "timeout is a number, not '3'"),  # type: ignore[arg-type]
+    ("value in itself", lambda f, hits: f.value(_endless()), "contains itself"),
+    ("negative time", lambda f, hits: f.options(timeout=-1).value(1), ": timeout: must not be negative"),
+    ("no attempts", lambda f, hits: f.options(attempts=0).value(1), ": attempts: must be at least 1"),
+    ("place and way", lambda f, hits: f.value({"a": [hits.x]}), ": a[0]: "),
     ("changed text", lambda f, hits: f.value(f"about {hits}".upper()), "was changed"),
     ("cut text", lambda f, hits: f.value(f"about {hits}"[:9]), "was c"),
     ("bad type", lambda f, hits: f.state("s", dict[int, str]), "dict"),
@@ -154,6 +170,12 @@ def _closed(f: FlowBuilder) -> object:
         return f.call(coroutine)  # type: ignore[call-overload]
     finally:
         coroutine.close()
+
+
+def _endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
 
 
 def _empty(f: FlowBuilder) -> None:
@@ -237,10 +259,10 @@ def test_a_schema_that_cannot_be_compiled_is_refused_with_its_place() -> None:
     f.check(f.input, {"properties": {"a": {"type": "strng"}}})
     with pytest.raises(InvalidFlow) as raised:
         f.done()
-    told = [problem.path.rpartition(":")[2] for problem in raised.value.problems]
+    told = [problem.path.partition(":")[2] or problem.path for problem in raised.value.problems]
     line = inspect.currentframe().f_lineno - 4  # type: ignore[union-attr]
     assert told == [
-        f"{line}.schema.properties.a.type", "input_schema.type", "output_schema.required", "state.kept.schema.items",
+        f"{line}: schema.properties.a.type", "input_schema.type", "output_schema.required", "state.kept.schema.items",
     ]  # fmt: skip
 
 

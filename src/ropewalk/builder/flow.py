@@ -16,7 +16,7 @@ from ..state import REDUCERS
 from ..tools.signature import schema_of, schema_of_fields
 from ..values import Json
 from .built import Built
-from .mistake import mistake
+from .mistake import checked, mistake, place, spot
 from .nodes import Nodes
 from .ref import Ref
 from .scope import Trace
@@ -108,6 +108,7 @@ class FlowBuilder(Nodes):
 
     # --- the flow as a whole --------------------------------------------------------------------
 
+    @checked
     def options(
         self, *, name: str = "", description: str = "", when: object = NOT_GIVEN, gate: object = NOT_GIVEN,
         after: Sequence[Ref[Any]] = (), timeout: float | None = None, attempts: int = 1, delay: float = 0.0,
@@ -123,15 +124,19 @@ class FlowBuilder(Nodes):
         `gives`: its value, as a function of what the tool gave. `into`, `writes`: the state its value goes
         to. `after`: nodes of the same block to wait for.
         """
+        number = next(self._trace.said)
+        self._trace.waiting[number] = place()
         retry = Retry(attempts=attempts, delay=delay, factor=factor, linear=linear, max_delay=max_delay)
         return Nodes(
             self._trace,
             Options(
                 name=name, description=description, when=when, gate=gate, after=after, timeout=timeout, retry=retry,
                 fallback=fallback, reported=reported, into=into, writes=writes, gives=gives,
+                number=number,
             ),
         )  # fmt: skip
 
+    @checked
     def settings(
         self, *, timeout: float | None = None, parallel: bool = False, limit: int | None = None, returns: Any = None
     ) -> None:
@@ -168,13 +173,17 @@ class FlowBuilder(Nodes):
         found = check(
             flow, lambda id: ToolCard(tools[id].input_schema, tools[id].output_schema) if id in tools else None
         )
-        if found.problems:
-            raise InvalidFlow(map(self._placed, found.problems))
+        idle = [
+            Problem(path=spot(at), message="these options are of no node; write it behind: .call(...)", place=at)
+            for at in trace.waiting.values()
+        ]
+        if found.problems or idle:
+            raise InvalidFlow([*map(self._placed, found.problems), *idle])
         self._built = Built(flow, tuple(tools.values()))
         return self._built
 
     def _placed(self, problem: Problem) -> Problem:
-        where = next((p for s, p in self._trace.places.items() if problem.path.startswith((f"{s}.", f"{s}["))), None)
+        where = next((p for s, p in self._trace.places.items() if problem.path.startswith(f"{s}: ")), None)
         if where is None:
             return problem
         return Problem(

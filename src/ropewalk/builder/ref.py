@@ -171,8 +171,8 @@ class Ref(Generic[T]):
     def __bool__(self) -> NoReturn:
         raise mistake(
             f"{self!r} has no value yet, so Python cannot decide on it: use flow.when(...) or .choose(...) instead of "
-            "`if`; `&`, `|`, `~` instead of `and`, `or`, `not`; .contains(x) instead of `in`; "
-            "(a < b) & (b < c) instead of a < b < c"
+            "`if`; `&`, `|`, `~` instead of `and`, `or`, `not`, with parentheses round each side, as in "
+            "(a == 1) & (b < c), also for a < b < c; .contains(x) instead of `in`"
         )
 
     def __len__(self) -> NoReturn:

@@ -25,8 +25,9 @@ from .value import expression, written
 
 _numbers = count(1)  # of scopes, over all flows: a reference of another flow is noticed
 _LABELS = {
-    "args": "", "value": "", "policy.on_error.value": "fallback", "policy.retry": "attempts", "items": "items",
-    "arms[0][0]": "condition", "again": "while_", "until": "until", "seconds": "seconds", "limit": "concurrency",
+    "args": "", "value": "", "policy.on_error.value": "fallback", "policy.retry": "", "policy.timeout": "timeout",
+    "items": "items", "arms[0][0]": "condition", "again": "while_", "until": "until",
+    "seconds": "seconds", "limit": "concurrency",
 }  # fmt: skip
 
 
@@ -74,6 +75,8 @@ class Trace:
         self.tools: dict[str, Tool] = {}
         self.places: dict[str, Place] = {}
         self.failing: set[str] = set()
+        self.waiting: dict[int, Place] = {}  # options that no node has taken yet, and where they stand
+        self.said = count(1)
         self.closed = False
 
     # --- nodes and scopes -----------------------------------------------------------------------
@@ -130,7 +133,10 @@ class Trace:
 
     def lower(self, value: object, at: str = "") -> Expr:
         """What a Python value is here, in the graph."""
-        return self.resolve(expression(value, at))
+        try:
+            return self.resolve(expression(value, at))
+        except RecursionError as error:
+            raise mistake(f"{at or 'the value'} contains itself, or is nested far too deep") from error
 
     def resolve(self, expr: Expr) -> Expr:
         """References as the graph knows them, at the scope that is being written."""

@@ -54,6 +54,8 @@ class Options:
     into: State[Any] | None = None
     writes: Callable[[Ref[Any]], Writes] | None = None
     gives: Callable[[Ref[Any]], object] | None = None
+    number: int = 0
+    """Which call of `flow.options(...)` said this, so that one without a node is noticed."""
 
 
 NO_OPTIONS: Final = Options()
@@ -76,6 +78,7 @@ def begin(trace: Trace, base: str, options: Options) -> Opened:
             "a lambda of .map(), .filter() and the like computes and cannot hold nodes; "
             "to do something per element use flow.for_each(...)"
         )
+    trace.waiting.pop(options.number, None)
     return Opened(trace.claim(options.name or base, exact=bool(options.name)), trace.meta(options.description))
 
 

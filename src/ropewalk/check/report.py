@@ -80,6 +80,8 @@ def path_of(node: Node | None, owners: Owners, field: str, at: At) -> str:
         outer, key = at
         inside = (f"[{key}]" if isinstance(key, int) else f".{key}" if key.isidentifier() else f"[{key!r}]") + inside
         at = outer
+    if node is not None and ":" in node.meta.source and (name or inside):
+        return f"{base}: {f'{name}{inside}'.removeprefix('.')}"  # a line of a Python file, no way into a document
     if base and name and not name.startswith("["):
         return f"{base}.{name}{inside}"
     return f"{base}{name}{inside}" if base or name else inside.removeprefix(".")
