@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from stores import new, run
 
-from ropewalk.errors import JournalConflict, NotFound, RunBusy, StoreError
+from ropewalk.errors import InvalidValue, JournalConflict, NotFound, RunBusy, StoreError
 from ropewalk.journal import Definition, Entry, Store
 
 # --- definitions --------------------------------------------------------------------------
@@ -73,6 +73,32 @@ def test_opened_run_is_running_with_what_it_was_given(store: Store) -> None:
         for field in ("id", "kind", "name", "definition_id", "input", "context", "document", "fingerprint"):
             assert getattr(row, field) == getattr(given, field)
         assert row.started_at > 1e9
+
+    run(test())
+
+
+@pytest.mark.parametrize("id", ["a\0b", "a\ud800"])
+def test_id_that_is_no_text_is_refused_and_unknown(store: Store, id: str) -> None:
+    async def test() -> None:
+        with pytest.raises(InvalidValue, match="run id"):
+            await store.open(new(id))
+        with pytest.raises(NotFound):
+            await store.reopen(id)
+        assert store.get_run(id) is None
+        assert store.history(id) == []
+        assert not store.request_stop(id)
+        await store.open(new())
+
+    run(test())
+
+
+def test_text_that_no_store_can_hold_fails_alone(store: Store) -> None:
+    async def test() -> None:
+        log, other = await store.open(new()), await store.open(new("s"))
+        bad = log.append(Entry("a\ud800", "call", data=1))
+        good = [other.append(Entry(f"n{i}", "call", data=i)) for i in range(30)]
+        await asyncio.gather(bad, *good, return_exceptions=True)
+        assert [e.path for e in store.history("s")] == [f"n{i}" for i in range(30)]
 
     run(test())
 

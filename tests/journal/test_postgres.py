@@ -14,8 +14,9 @@ from wire import Wire
 
 from postgres_server import PostgresServer, fresh
 from ropewalk.errors import StoreError
-from ropewalk.journal import Definition, Entry, NewRun, postgres_writer
+from ropewalk.journal import Definition, Entry, NewRun, postgres_session, postgres_writer
 from ropewalk.journal.postgres import PostgresStore, examine
+from ropewalk.journal.postgres_session import Session, target
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -208,6 +209,27 @@ def test_leases_are_kept_across_a_restart_though_nothing_is_recorded(url: str, p
         log.on_stop = stopped.set
         await asyncio.wait_for(stopped.wait(), 5)
         other.close()
+        store.close()
+
+    run(test())
+
+
+def test_a_process_that_is_paused_within_a_transaction_does_not_keep_its_runs(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        store = PostgresStore(url)
+        log = await store.open(new())
+        await log.release()
+        monkeypatch.setattr(postgres_session, "PAUSE", 0.3)
+        paused = Session(target(url))
+        paused.execute("BEGIN")
+        paused.execute("UPDATE lease SET beat = beat")
+        taken = await store.reopen("r")
+        assert taken.run.epoch == 2
+        with pytest.raises(psycopg.Error, match="idle-in-transaction"):
+            paused.execute("COMMIT")
+        assert paused.lost
         store.close()
 
     run(test())

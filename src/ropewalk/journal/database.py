@@ -58,7 +58,7 @@ def connect(path: Path) -> apsw.Connection:
     return connection
 
 
-def store_error(path: Path, error: apsw.Error) -> StoreError:
+def store_error(path: Path, error: Exception) -> StoreError:
     """What the user is told about a failure of SQLite, and what to do."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return damaged(path, str(error))

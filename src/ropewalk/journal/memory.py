@@ -20,7 +20,7 @@ from functools import cached_property
 import orjson
 
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, StoreError
-from ..values import Json
+from ..values import Json, check_json
 from .journal import DECISIONS, STATUSES, Definition, Entry, Key, NewRun, RunRow, matches
 
 
@@ -122,6 +122,7 @@ class MemoryStore:
             return len(gone)
 
     async def open(self, run: NewRun) -> MemoryLog:
+        check_json(run.id, "run id")
         with self._lock:
             self._check_open()
             record = self._runs.get(run.id)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "ropewalk"
 
+PAUSE: Final = 5.0
+"""Seconds after which the server ends a session that says nothing within a transaction: a process that is
+paused just there would keep its runs locked, and nobody could take them over."""
+
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _VALUE: Final = re.compile(r"\?(\d*)")
 
@@ -121,7 +125,10 @@ class Session:
             **self._where.parameters, autocommit=True, cursor_factory=kind.RawCursor
         )
         try:
-            made.execute(f"SET search_path TO {self._where.schema}")
+            made.execute(
+                f"SET search_path TO {self._where.schema};"
+                f" SET idle_in_transaction_session_timeout TO {round(PAUSE * 1000)}"
+            )
         except BaseException:
             made.close()
             raise

@@ -66,7 +66,7 @@ class PostgresWriter(Writer):
                 raise
         except failures as error:
             raise store_error(where.name, error) from error
-        super().__init__(where.name, failures, lease, poll)
+        super().__init__(where.name, (failures, UnicodeError), lease, poll)
 
     def insert(self, rows: list[Row]) -> Outcomes:
         outcomes: list[Any] = []
@@ -88,7 +88,7 @@ class PostgresWriter(Writer):
             result = work(session)
             session.execute("COMMIT")
         except BaseException:
-            with contextlib.suppress(self.failures):
+            with contextlib.suppress(*self.failures):
                 session.execute("ROLLBACK")
             raise
         return result
@@ -123,7 +123,7 @@ class PostgresWriter(Writer):
         return not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or _is_full(error)
 
     def revive(self) -> None:
-        if self.connection.lost:
+        if self.connection.lost and not self.refusal:
             self.connection.renew()
 
     def _patiently(self, session: Callable[[], Session], work: Callable[[], T]) -> T:

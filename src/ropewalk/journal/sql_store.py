@@ -14,8 +14,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from ..errors import RunBusy
-from ..values import Json
+from ..errors import NotFound, RunBusy
+from ..values import Json, check_json, is_json
 from .blobs import Packed, dump
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
@@ -80,7 +80,7 @@ class SqlStore:
     # --- runs -----------------------------------------------------------------------------
 
     def get_run(self, id: str) -> RunRow | None:
-        found = self._runs(f"{RUN} WHERE run.id = ?", [id])
+        found = self._runs(f"{RUN} WHERE run.id = ?", [id]) if is_json(id) else []
         return found[0] if found else None
 
     def list_runs(
@@ -112,7 +112,7 @@ class SqlStore:
 
     def history(self, run_id: str) -> list[Entry]:
         def look(connection: Connection) -> list[Entry]:
-            found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,))
+            found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,)) if is_json(run_id) else []
             return entries(connection, found[0][0]) if found else []
 
         return self._writer.read(look)
@@ -121,6 +121,8 @@ class SqlStore:
         return self._writer.read(lambda c: find_orphans(c, self._lease, limit))
 
     def request_stop(self, run_id: str) -> bool:
+        if not is_json(run_id):
+            return False
         now = time.time()
         stopped = self._writer.run(
             lambda c: fetch(
@@ -141,6 +143,7 @@ class SqlStore:
     # --- owning a run ---------------------------------------------------------------------
 
     async def open(self, run: NewRun) -> SqlLog:
+        check_json(run.id, "run id")
         if not run.started_at:
             run = dataclasses.replace(run, started_at=time.time())
         large = Large(
@@ -155,6 +158,8 @@ class SqlStore:
         )
 
     async def reopen(self, run_id: str, *, again: bool = False) -> SqlLog:
+        if not is_json(run_id):
+            raise NotFound("run", run_id)
         return await self._own(run_id, lambda c, doubt, now: take(c, run_id, self._lease, again, doubt, now))
 
     def close(self) -> None:

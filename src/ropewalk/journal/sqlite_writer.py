@@ -46,7 +46,7 @@ class SqliteWriter(Writer):
         self.path = path
         self.connection = open_database(path, sync)
         self._reader: apsw.Connection | None = None
-        super().__init__(str(path), apsw.Error, lease, poll)
+        super().__init__(str(path), (apsw.Error, UnicodeError), lease, poll)
         self._here = False  # Whether the commit under way is on an event loop.
         self._cost = _QUICK if sync == "full" else 0.0  # Seconds a small commit takes, lately.
         self._pages = 0
@@ -64,7 +64,7 @@ class SqliteWriter(Writer):
             return True, self.write(items, [])
         except apsw.BusyError:
             return False, None
-        except apsw.Error as error:
+        except self.failures as error:
             return True, [self.told(error)] * len(items)
         finally:
             self._here = False
@@ -125,14 +125,13 @@ class SqliteWriter(Writer):
         return work(self._reader)
 
     def failure(self, error: Exception) -> StoreError:
-        assert isinstance(error, apsw.Error)
         return store_error(self.path, error)
 
     def connections(self) -> Iterable[Any]:
         return [one for one in (self._reader, self.connection) if one is not None]
 
     def one_is_to_blame(self, error: Exception) -> bool:
-        return isinstance(error, apsw.FullError)
+        return isinstance(error, (apsw.FullError, UnicodeError))
 
     def version(self) -> int | None:
         return int(fetch(self.connection, "PRAGMA data_version")[0][0])

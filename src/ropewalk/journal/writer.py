@@ -38,12 +38,12 @@ _MOST: Final = 5000
 class Writer(ABC):
     """The write side of one store. Everything public is safe from any thread.
 
-    `name` is what messages call the store, `failures` what the database raises.
+    `name` is what messages call the store, `failures` what the database and its driver raise.
     """
 
     connection: Connection
 
-    def __init__(self, name: str, failures: type[Exception], lease: float, poll: float) -> None:
+    def __init__(self, name: str, failures: tuple[type[Exception], ...], lease: float, poll: float) -> None:
         self.name, self.failures = name, failures
         self.refusal = ""  # Why nothing can be done any more; empty while all is well.
         self.lock = threading.Lock()
@@ -191,11 +191,11 @@ class Writer(ABC):
             if left:
                 self._commit_all(left)
             # Unreleased, they are taken over once this process has ended; nothing is lost.
-            with contextlib.suppress(self.failures):
+            with contextlib.suppress(*self.failures):
                 self.patiently(self.watch.release_all)
             for connection in self.connections():
                 # What SQLite cannot tidy up stays in its log, for the next who opens the store.
-                with contextlib.suppress(self.failures):
+                with contextlib.suppress(*self.failures):
                     connection.close()
 
     def abandon(self) -> None:
