@@ -186,13 +186,14 @@ class Definitions:
         for node, directory in directories_of(calls_of(loaded.flow.body), root):
             path = f"{node.meta.source}.impl"
             try:
-                for problem in self.check(self.load(directory)).problems:
-                    yield Problem(path=path, message=f"what it names is wrong: {_placed(problem)}")
+                inside = self.check(self.load(directory)).problems
             except InvalidFlow as exc:
-                for problem in exc.problems:
-                    yield Problem(path=path, message=f"what it names is wrong: {_placed(problem)}")
+                inside = exc.problems
             except NotFound as exc:
                 yield Problem(path=path, message=str(exc))
+                continue
+            for problem in inside:
+                yield Problem(path=path, message=f"what it names is wrong: {_placed(problem, root)}")
 
     def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
         """Raise InvalidFlow when the definition is wrong."""
@@ -208,6 +209,9 @@ def _directory_of(file: Any) -> str | None:
     return path.dirname(path.realpath(file.file)) if path.isfile(file.file) else None
 
 
-def _placed(problem: Problem) -> str:
+def _placed(problem: Problem, root: str) -> str:
+    """A problem of another document, and behind it where that is: the line begins with one's own."""
+    from os import path
+
     at = problem.place
-    return f"{at.file}:{at.line}:{at.column}: {problem}" if at is not None else str(problem)
+    return str(problem) if at is None else f"{problem} ({path.relpath(at.file, root)}:{at.line}:{at.column})"

@@ -117,9 +117,12 @@ def test_a_killed_run_is_resumed(project, home: Path, started: Callable[..., sub
     child.send_signal(signal.SIGKILL)
     child.wait()
     (home / "hang").unlink()
-    done = project("resume", "r1", "--json")
+    done = project("resume", "r1", "--json", "--watch")
     assert done.code == 0, done.err
-    assert done.data["finalState"] == {"seen": [["a", "y"], ["b", None]]}
+    *events, result = [json.loads(line) for line in done.out.splitlines()]
+    told = [(event["kind"], event["path"]) for event in events if (event["data"] or {}).get("replayed")]
+    assert told == [("node.started", "a"), ("node.finished", "a")]
+    assert result["finalState"] == {"seen": [["a", "y"], ["b", None]]}
     assert (home / "called").read_text() == "abb"
 
 

@@ -129,7 +129,7 @@ def test_validate_imports_nothing(make: Make) -> None:
         ("def add(args): return 5\n", "not an object with state_delta"),
         ("def add(args): return {}\n", "has no state_delta"),
         ("def add(args): return {'state_delta': {'m': 1}}\n", 'Node "add" wrote to undeclared state field "m"'),
-        ("def add(args): return {'state_delta': {'n': 'x'}}\n", "state.n"),
+        ("def add(args): return {'state_delta': {'n': 'x'}}\n", "add.py: state.n: got string"),
         ("def add(args): raise ValueError('no luck')\n", "no luck"),
     ],
 )
@@ -256,6 +256,26 @@ def test_pauses_grow_as_the_backoff_says(make: Make, backoff: str, pauses: list[
             return [round(retry.pause(i), 6) for i in (1, 2, 3)]
 
     assert asyncio.run(body()) == pauses
+
+
+def test_a_condition_that_fails_in_a_run_says_where_it_stands(make: Make) -> None:
+    """EXP-ORDER-4"""
+    nodes = "nodes: [{id: a, kind: tool, impl: ./a.py, writes: [o]}, {id: b, kind: tool, impl: ./a.py}]"
+    home = make(f"{nodes}\nedges: [{{from: a, to: b, when: $.o.n > 1}}]", "{o: {type: object}}",
+                a_py="def a(args): return {'state_delta': {'o': {'n': 'x'}}}")  # fmt: skip
+    [error] = run(home).errors
+    assert error["message"].startswith("graph.edges[0].when: `>` cannot order string and number")
+
+
+def test_what_is_wrong_inside_comes_with_its_place_behind_it(make: Make) -> None:
+    home = make("nodes: [{id: in, kind: experience, impl: ./inner}]", at="out")
+    make("nodes: [{id: a, kind: tool, impl: ./none.py}]", at="out/inner")
+    with pytest.raises(InvalidFlow) as refused:
+        run(home)
+    [problem] = refused.value.problems
+    assert problem.message == (
+        "what it names is wrong: graph.nodes[0].impl: there is no file none.py (inner/experience.yaml:6:37)"
+    )
 
 
 def test_a_module_that_cannot_be_the_tool_is_a_problem_of_the_check(make: Make) -> None:

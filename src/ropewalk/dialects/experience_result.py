@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ..errors import InvalidFlow, NodeFailed
+from ..expr.ast import Path, Var
+from ..expr.show import show
 from ..ir import Flow, Graph, Node, bodies
 from ..ops import Call
 from ..values import Json, closest
 from .experience import ExperienceDocument, read
 from .experience_flow import ExperienceCompiler
+from .experience_nodes import path_in
 from .fields import snake
 from .notation import Compiled, told_together
 
@@ -53,13 +56,17 @@ class Rendering:
 
     def __init__(self, document: ExperienceDocument, body: Graph) -> None:
         self.name, self.version = document.name, str(document.fields["version"])
-        self.modules = _has_modules(body)
+        self.outputs = {
+            node.id: path_in(str(node.get("output"))) or () for node in document.nodes if node.get("output")
+        }
+        self.conditions = dict(_conditions(body))
+        self.read = bool(self.outputs) or _has_modules(body)
 
     def __call__(self, ending: Any) -> dict[str, Json]:
-        errors = [_error(failure) for failure in ending.failures]
+        errors = [_error(failure, self.conditions) for failure in ending.failures]
         if ending.error is not None and not isinstance(ending.error, NodeFailed):
             errors.append({"nodeId": None, "message": str(ending.error), "kind": type(ending.error).__name__})
-        metrics, warnings = tally(ending.calls() if self.modules else ())
+        metrics, warnings = tally(ending.calls() if self.read else (), self.outputs)
         return {
             "success": ending.status == "completed",
             "executionId": ending.run_id,
@@ -80,15 +87,41 @@ def _has_modules(body: Graph) -> bool:
     )
 
 
-def _error(failure: NodeFailed) -> dict[str, Json]:
+def _conditions(body: Graph) -> Iterator[tuple[str, str]]:
+    """The places of the conditions of edges, by the hidden nodes that stand for them."""
+    for node in body.nodes:
+        if node.meta.hidden and node.meta.source:
+            yield node.id, f"{node.meta.source}.when"
+        for inner in bodies(node):
+            yield from _conditions(inner)
+
+
+def _error(failure: NodeFailed, conditions: Mapping[str, str]) -> dict[str, Json]:
+    message, module = failure.message, (failure.tool or "").removeprefix("impl:")
+    if failure.kind == "InvalidValue" and message.startswith("state.") and module != failure.tool:
+        message = f"{module.removeprefix('./')}: {message}"  # the write that was refused came from there
+    elif failure.node in conditions:
+        message = f"{conditions[failure.node]}: {message}"
     return {
         "nodeId": failure.node,
         "path": failure.path,
         "tool": failure.tool,
-        "message": failure.message,
+        "message": message,
         "kind": failure.kind,
         "attempts": failure.attempts,
     }
+
+
+def _leads(value: Json, way: Path) -> bool:
+    """Whether there is something at the end of a path."""
+    for step in way:
+        if type(value) is list and type(step) is int and -len(value) <= step < len(value):
+            value = value[step]
+        elif type(value) is dict and step in value:
+            value = value[str(step)]
+        else:
+            return False
+    return True
 
 
 def _unused(node: Node, given: dict[str, Json], known: tuple[str, ...], what: str) -> Iterator[str]:
@@ -101,12 +134,17 @@ def _unused(node: Node, given: dict[str, Json], known: tuple[str, ...], what: st
             yield f'The {what} of node "{node.meta.name}" {verb} "{key}", which is not used; {has}'
 
 
-def tally(calls: Iterable[tuple[Node, Json]]) -> tuple[dict[str, Json], list[Json]]:
+def tally(calls: Iterable[tuple[Node, Json]], outputs: Mapping[str, Path]) -> tuple[dict[str, Json], list[Json]]:
     """What the results of all nodes and rounds say beside the state: the sums of their metrics, and
-    a warning for each field that a node wrote without naming it in its `writes`, and for what nobody looks at."""
+    a warning for each field that a node wrote without naming it in its `writes`, for what nobody looks at,
+    and for each of the `outputs` (paths by node) that is not there."""
     metrics: dict[str, Json] = {}
     warnings: dict[str, None] = {}
     for node, value in calls:
+        way = outputs.get(node.meta.name, ())
+        if not _leads(value, way):
+            lacks = show(Var("", way)).lstrip(".")
+            warnings[f'The result of node "{node.meta.name}" has no {lacks}, its output; it gives null'] = None
         if not isinstance(node.op, Call) or not node.op.tool.startswith("impl:") or type(value) is not dict:
             continue
         warnings |= dict.fromkeys(_unused(node, value, RESULT, "result"))

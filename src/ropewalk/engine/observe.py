@@ -48,6 +48,8 @@ def wrote(spot: Spot) -> Callable[[Frame, dict[str, Json]], None]:
     return tell
 
 
+RECORDED = ("call", "call_failed", "attempt", "node", "skip")
+"""What the record of a node is called that has ended, or has been tried."""
 Start = Callable[[Frame, str], None]
 
 
@@ -55,7 +57,15 @@ def starts(spot: Spot) -> Start:
     """Tell node.started."""
     name, phase = spot.name, spot.node.meta.phase
     about = {key: value for key, value in (("tool", spot.tool), ("phase", phase)) if value} or None
-    return lambda frame, path: frame[RUN].tell("node.started", path, name, about)
+    return lambda frame, path: frame[RUN].tell("node.started", path, name, marked(frame, spot, about))
+
+
+def marked(frame: Frame, spot: Spot, about: dict[str, Json] | None) -> dict[str, Json] | None:
+    """What an event says, with `replayed` where a resumed run has it from its record."""
+    past = frame[RUN].log.past
+    if not past or not any((path_of(frame, spot), kind) in past for kind in RECORDED):
+        return about
+    return {**(about or {}), "replayed": True}
 
 
 def passing(go: Go, spot: Spot, slot: int) -> Go:
@@ -97,7 +107,7 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
             raise failed from exc
         ms = round((clock() - start) * 1000, 3)
         if type(value) is not Outcome:
-            run_.tell("node.finished", path, name, {"ms": ms})
+            run_.tell("node.finished", path, name, marked(frame, spot, {"ms": ms}))
         elif value.status == "failed":
             run_.tell(
                 "node.failed",
@@ -107,7 +117,9 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
             )
         else:
             about = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}
-            run_.tell("node.skipped", path, name, {key: said for key, said in about.items() if said})
+            run_.tell(
+                "node.skipped", path, name, marked(frame, spot, {key: said for key, said in about.items() if said})
+            )
         return value
 
     return run
