@@ -109,6 +109,7 @@ def test_the_exit_code_says_how_the_run_ended(project, body, code, status):
         (["run", "shout.yaml", "--input", '{"text": NaN}'], 2, "nan is not JSON"),
         (["run", "shout.yaml", "--var", "x"], 2, "must be name=value"),
         (["run", "shout.yaml", "--var", "sufix=x"], 2, "no such variable; there are: suffix; did you mean suffix?"),
+        (["run", "shout.yaml", "--concurrency", "0"], 2, '"0" for --concurrency. Must be >= 1'),
         (["runs", "show", "nope"], 2, "no run 'nope'"),
         (["runs", "watch", "nope"], 2, "no run 'nope'"),
         (["resume", "nope"], 2, "no run 'nope'"),

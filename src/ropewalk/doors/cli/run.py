@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from ...events import Event
 from ...source import visible
@@ -37,7 +37,10 @@ def run(
     ] = (),
     json: Json = False,
     store: StoreAddress = None,
-    concurrency: Annotated[int | None, Parameter(help="How many nodes run at once, at most.")] = None,
+    concurrency: Annotated[
+        int | None,
+        Parameter(validator=validators.Number(gte=1), help="How many nodes of one graph run at once, at most."),
+    ] = None,
     id: Annotated[str | None, Parameter(name="--id", help="The run's id; the same id twice runs once.")] = None,
     state: Annotated[
         Path | None, Parameter(name="--state", help="A JSON or YAML file; an experience begins with this state.")
