@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,20 @@ async def test_of_a_process_that_is_busy_when_its_run_ends_it_is_said_that_outpu
     with caplog.at_level(logging.INFO, "ropewalk.modules"):
         await result_of(tmp_path, source)
     assert any("what was printed last may be missing" in record.message for record in caplog.records)
+
+
+async def test_an_integer_that_javascript_would_round_is_an_error_where_it_is_used(tmp_path: Path) -> None:
+    big = 2**53 + 1
+    said = "holds an integer beyond 2^53, which JavaScript would round"
+    with pytest.raises(ToolError, match=rf"tools/x\.mjs: ids {re.escape(said)}") as caught:
+        await result_of(tmp_path, giving("{ state_delta: { n: 1 } }"), {"ids": [1, {"n": big}]})
+    assert not caught.value.retryable
+    state = {"list": [big], "one": -big, "fine": 2**53 - 1}
+    for field in ("list", "one"):
+        with pytest.raises(ToolError, match=rf"tools/x\.mjs: _state\.{field} {re.escape(said)}"):
+            await result_of(tmp_path, giving(f"{{ state_delta: {{ n: args._state.{field} }} }}"), {"_state": state})
+    got = await result_of(tmp_path, giving("{ state_delta: { n: args._state.fine } }"), {"_state": state})
+    assert got == {"state_delta": {"n": 2**53 - 1}}
 
 
 async def test_modules_find_an_empty_standard_input(tmp_path: Path) -> None:

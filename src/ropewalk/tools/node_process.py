@@ -37,6 +37,7 @@ _LAST_OUTPUT: Final = 10.0  # seconds that the output of a process which ends is
 _MOST_LENT: Final = 512  # values kept on the other side, and their size in bytes
 _MOST_LENT_BYTES: Final = 200_000_000
 _LONGEST_LINE: Final = 10_000
+INEXACT: Final = "holds an integer beyond 2^53, which JavaScript would round; pass it as text"
 _Frame = tuple[dict[str, Any], bytes]
 
 
@@ -116,6 +117,9 @@ class NodeProcess:
                 head["lent"][name] = {field: self._lend(inner) for field, inner in value.items()}
             else:
                 plain[name] = value
+        for name, value in plain.items():
+            if not exact(value):
+                raise ModuleFailed(f"{impl.shown}: {name} {INEXACT}", retryable=False)
         self._waiting[number] = done, impl.shown
         try:
             self._send(head, orjson.dumps(plain))
@@ -168,10 +172,10 @@ class NodeProcess:
 
     def _lend(self, value: Json) -> dict[str, Json]:
         if type(value) is not dict and type(value) is not list:
-            return {"value": value}
+            return {"value": value, "exact": exact(value)}
         handle, body = self._lent.handle(value)
         if body is not None:
-            self._send({"op": "value", "handle": handle}, body)
+            self._send({"op": "value", "handle": handle, "exact": exact(value)}, body)
         return {"handle": handle}
 
     # --- receiving ----------------------------------------------------------------------------
@@ -242,6 +246,15 @@ class NodeProcess:
             self._child.kill()
             self._fail_all()
         self._question = None
+
+
+def exact(value: Json) -> bool:
+    """Whether JavaScript, whose numbers are doubles, reads every integer in it as it is."""
+    try:
+        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+    except orjson.JSONEncodeError:
+        return False
+    return True
 
 
 class Lent:

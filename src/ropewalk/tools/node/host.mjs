@@ -6,9 +6,9 @@
 //
 //   4 bytes length of the head, 4 bytes length of the body (big endian), head (JSON), body (JSON text, or nothing)
 //
-//   to us      {op: "value", handle} + value      a value that later calls name by its handle
+//   to us      {op: "value", handle, exact} + value      a value that later calls name by its handle
 //              {op: "drop", handles}              no later call will
-//              {op: "call", id, file, shown, lent: {_state: {field: {handle} or {value}}, ...}} + arguments
+//              {op: "call", id, file, shown, lent: {_state: {field: {handle} or {value, exact}}, ...}} + arguments
 //              {op: "ping"}
 //              {op: "end"}                  print what is still to be printed, and end
 //   from us    {op: "ready", node}                once; {op: "old", node} where this Node.js is too old
@@ -89,7 +89,7 @@ const values = new Map()
 function receive (head, body) {
   switch (head.op) {
     case 'value':
-      values.set(head.handle, body.toString('utf8'))
+      values.set(head.handle, { text: body.toString('utf8'), exact: head.exact })
       break
     case 'drop':
       for (const handle of head.handles) values.delete(handle)
@@ -111,7 +111,7 @@ async function call ({ id, file, shown, lent }, body) {
   let text
   try {
     const args = parse(body.toString('utf8'))
-    for (const [name, fields] of entries(lent)) define(args, name, lazy(fields))
+    for (const [name, fields] of entries(lent)) define(args, name, lazy(fields, name, shown))
     const tool = await loaded(file, shown)
     const result = await tool(args)
     text = written(result, shown)
@@ -162,23 +162,24 @@ function refused (text, at) {
 
 // The values of a call that everybody shares: each field is read from its text when it is first reached, so that
 // it costs nothing before, and changing it changes nothing for anybody else.
-function lazy (fields) {
+function lazy (fields, name, shown) {
   const made = {}
-  for (const [name, field] of entries(fields)) {
-    if ('value' in field) {
-      define(made, name, field.value)
+  for (const [field, lent] of entries(fields)) {
+    const { text, value: given, exact } = 'value' in lent ? lent : values.get(lent.handle)
+    if ('value' in lent && exact) {
+      define(made, field, given)
       continue
     }
-    const text = values.get(field.handle)
-    defineProperty(made, name, {
+    defineProperty(made, field, {
       configurable: true,
       enumerable: true,
       get () {
+        if (!exact) throw refused(`${name}.${field} holds an integer beyond 2^53, which JavaScript would round; keep it as text`, shown)
         const value = parse(text)
-        define(made, name, value)
+        define(made, field, value)
         return value
       },
-      set (value) { define(made, name, value) }
+      set (value) { define(made, field, value) }
     })
   }
   // console.log would show "[Getter/Setter]".
