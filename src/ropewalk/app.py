@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
 from .config.limits import Limits
-from .definitions import Definitions, Loaded
+from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Record
 from .engine.engine import Engine, Job, new_run_id
 from .errors import InvalidFlow, NoExecutor, NotFound, PartOfRun
@@ -193,11 +193,9 @@ class App:
     def convert(self, source: Source, kind: str) -> dict[str, Json]:
         """The definition in another notation, where it does the same; InvalidFlow lists everything
         that the other one cannot hold."""
-        from .dialects import write
-
         loaded = self.load(source)
         self.ensure(loaded)
-        return {"kind": kind, **loaded.document} if loaded.kind == kind else write(loaded.flow, kind)
+        return {"kind": kind, **loaded.document} if loaded.kind == kind else rewritten(loaded, kind)
 
     # --- tools --------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
-from os.path import basename
+from os.path import basename, isfile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .check import Checked, check
@@ -13,7 +15,7 @@ from .dialects import Compiled, notation_of
 from .errors import InvalidFlow, NotFound, Problem
 from .fitting import Cards, LocalCards, calls_of, check_cycles
 from .frozen import dataclass
-from .ir import Flow
+from .ir import Flow, Graph, node_parts
 from .journal import Definition
 from .uncollected import uncollected
 from .values import Json, digest
@@ -62,6 +64,9 @@ class Definitions:
             return self.loaded(source)
         if not isinstance(source, (str, PathLike)):
             return self.built(source)
+        if str(source).endswith(".py") and isfile(source):
+            said = "a Python file is no document: run its flow from Python, app.run(f), or write it as one, "
+            raise InvalidFlow([Problem(path="", message=f"{source}: {said}json.dump(f.done().document, file)")])
         from .source import Limits as DocumentLimits
         from .source import attach, load
 
@@ -164,7 +169,10 @@ class Definitions:
         cards = self.cards_for(loaded)
         found = check(loaded.flow, cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting)
         warnings = (*loaded.warnings, *found.warnings)
-        problems = (*found.problems, *check_cycles(loaded.flow, self.cards.toolbox))
+        problems = (
+            *(_named(p, loaded.compiled.typed_at) for p in found.problems),
+            *check_cycles(loaded.flow, self.cards.toolbox),
+        )
         if local and loaded.root is not None:
             from .tools.beside import check_files
 
@@ -200,6 +208,45 @@ class Definitions:
         found = self.check(loaded, unknown_tools=unknown_tools)
         if found.problems:
             raise InvalidFlow(found.problems)
+
+
+def rewritten(loaded: Loaded, kind: str) -> dict[str, Json]:
+    """The definition in another notation; InvalidFlow lists what that cannot hold, each at its place."""
+    from .dialects import write
+
+    try:
+        return write(loaded.flow, kind)
+    except InvalidFlow as exc:
+        raise InvalidFlow(_at_nodes(exc.problems, loaded)) from None
+
+
+def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:
+    """What a writer says of nodes, by their ids, each at the place of its node in the file."""
+    if loaded.file is None:
+        return list(problems)
+    sources = dict(_sources(loaded.flow.body, ""))
+    found = []
+    for problem in problems:
+        way = problem.path
+        while way and way not in sources:
+            way = way.rpartition(".")[0]
+        at = loaded.file.locate(sources[way]) if sources.get(way) else None
+        found.append(problem if at is None else replace(problem, place=at))
+    return found
+
+
+def _sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:
+    for node in body.nodes:
+        yield f"{path}{node.id}", node.meta.source
+        for _, part in node_parts(node):
+            if isinstance(part, Graph):
+                yield from _sources(part, f"{path}{node.id}/")
+
+
+def _named(problem: Problem, typed_at: str) -> Problem:
+    """What does not fit the type of the result, told where the document declares it."""
+    ours = typed_at != "result" and re.match(r"result\b", problem.path)
+    return replace(problem, path=typed_at) if ours else problem
 
 
 def _directory_of(file: Any) -> str | None:

@@ -87,10 +87,11 @@ class InvalidFlow(RopewalkError):
 
 
 class UnresolvedReference(InvalidFlow):
-    """A `$` expression of a strict composite means nothing there; the text is that of the first."""
+    """A `$` expression of a strict composite means nothing there; the text is that of the
+    problem, where there are several that of each with its place."""
 
     def __str__(self) -> str:
-        return self.problems[0].message
+        return self.problems[0].message if len(self.problems) == 1 else "\n".join(map(str, self.problems))
 
 
 class InvalidInput(RopewalkError):

@@ -160,6 +160,29 @@ def test_a_file_that_cannot_be_written_is_told(project, command):
     assert done.err.endswith("\nerror: nodir/x.yaml cannot be written: No such file or directory\n")
 
 
+def test_what_another_notation_cannot_hold_is_told_at_its_line(project):
+    project.write("c.yaml", "kind: chain\nnodes:\n  - {id: a, type: delay, delay: 5}\n")
+    done = project("convert", "c.yaml", "--to", "composition")
+    assert done.code == 3
+    assert "c.yaml:3:5: a: compositions have no sleep nodes" in done.err
+
+
+def test_a_python_file_is_no_document(project):
+    project.write("flows.py", "from ropewalk import flow\n")
+    done = project("run", "flows.py")
+    assert done.code == 3
+    assert "flows.py: a Python file is no document" in done.err
+    assert "f.done().document" in done.err
+
+
+def test_the_type_of_a_composites_result_has_its_place(project):
+    text = "kind: composite\nname: c\noutputSchema: {type: string}\nsteps: [{tool: add, inputMapping: {a: 1}}]\n"
+    project.write("add.yaml", text)
+    done = project("validate", "add.yaml")
+    assert done.code == 3
+    assert "add.yaml:3:1: outputSchema: " in done.err
+
+
 def test_what_another_notation_cannot_hold_is_told(project):
     done = project("convert", "shout.yaml", "--to", "flwo")
     assert done.code == 2

@@ -240,7 +240,9 @@ def test_what_a_killed_run_had_only_begun_is_not_shown_as_done(project, started)
         "kind: composition\nnodes: [{id: doubled, type: map, items: $input, tool: hang, inputMapping: {}}]\n",
     )
     child = started("run", "each.yaml", "--id", "k", "--input", "[1, 2, 3]")
-    until(project.home / "hanging")
+    end = time.monotonic() + 20
+    while not (project("runs", "show", "k", "--json").data or {}).get("nodes"):
+        assert time.monotonic() < end, "nothing was ever recorded"
     child.kill()
     child.wait()
     [node] = project("runs", "show", "k", "--json").data["nodes"]
@@ -259,3 +261,11 @@ def test_a_reader_that_goes_away_is_no_traceback(project, started):
     assert child.wait(timeout=20) in (0, 141)
     assert "Traceback" not in err
     assert "Exception" not in err
+
+
+def test_an_input_file_that_is_too_large_says_so(project):
+    (project.home / "big.json").write_bytes(b"[" + b" " * (11 << 20) + b"]")
+    done = project("run", "shout.yaml", "--input", "@big.json")
+    assert done.code == 2
+    assert "is not JSON" not in done.err
+    assert "larger than" in done.err

@@ -10,7 +10,7 @@ from ..ir import Flow, Node
 from ..values import closest
 from . import types
 from .report import At, Owners, Report, listing
-from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, STRING, Sub
+from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
 from .structure import Layout
 from .types import Nothing, Type, either, element, items_of, kinds_of, say
 
@@ -276,7 +276,14 @@ class Reading:
     def _each(self, expr: Each, at: At) -> Type:
         from ..expr.calls import RUNNERS
 
+        field, labels = self.field, self.node.meta.labels if self.node is not None else {}
+        if at is None and f"{field}.source" in labels:
+            self.field = f"{field}.source"  # the document has a name of its own for what is gone over
         source = self.look(expr.source, at)
+        bits = kinds_of(source)
+        if not bits & (ARRAY | NULL | OBJECT):
+            self.tell(f"must be a list; this is {say(bits)}", at, column=getattr(expr.source, "column", None))
+        self.field = field
         if expr.kind not in RUNNERS:
             near = closest(expr.kind, RUNNERS)
             self.tell(f"unknown function {expr.kind!r}", at, suggestion=near, column=expr.column)

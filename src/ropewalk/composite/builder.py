@@ -109,8 +109,8 @@ class ComposableToolBuilder:
         """The tool. Raises InvalidFlow with every problem, UnresolvedReference in strict mode, and
         InvalidTool where the name or the schema cannot be a tool's."""
         problems = spec_problems(spec)
-        if problems:
-            raise InvalidFlow(problems)
+        if any(problem.path == "steps" for problem in problems):
+            raise InvalidFlow(problems)  # and the rest cannot be read
         document = {**spec, "name": name, "description": description, "inputSchema": input_schema}
         if self.strict_mode:
             document["strict"] = True
@@ -119,7 +119,7 @@ class ComposableToolBuilder:
         except InvalidFlow as exc:
             unresolved = [problem for problem in exc.problems if problem.keyword == "unresolved"]
             if self.strict_mode and unresolved:
-                raise UnresolvedReference(unresolved) from exc
+                raise UnresolvedReference(exc.problems) from exc
             raise
         self._no_cycle(name, compiled)
         for warning in compiled.warnings:

@@ -92,6 +92,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         warnings=tuple(reader.warnings),
         render=Rendering(name, steps),
         namespace=NAMESPACE,
+        typed_at="outputSchema",
     )
 
 

@@ -258,6 +258,8 @@ def _labels(node: ComposerNode) -> dict[str, str]:
         labels["value"] = "config"
     if "items" not in node.fields and not _per_call(node) and mapped:
         labels["items"] = "inputMapping"
+    if node.type in PER_ITEM and not _per_call(node) and ("items" in node.fields or mapped):
+        labels["value.source"] = "items" if "items" in node.fields else "inputMapping"
     if node.type == "conditional":
         labels |= {"arms[0][0]": "condition", "arms[0][1]": "then", "arms[0][1].result": "then"}
     for i in range(len(node.arms)):

@@ -24,7 +24,8 @@ class Compiled:
     """A document compiled: its normalised form, its graph, what is doubtful in it, and how an
     ending of the engine (`engine.run.Ending`) is written in the words of the notation. `namespace` is
     that of its id as a tool. With `local` its tools may be files beside the document, which are given the
-    environment variables named in `env`. `at_once` is where the document says how many nodes run at once."""
+    environment variables named in `env`. `at_once` is where the document says how many nodes run at once, `typed_at`
+    where the type of the result."""
 
     kind: str
     id: str
@@ -37,6 +38,7 @@ class Compiled:
     local: bool = False
     env: tuple[str, ...] = ()
     at_once: tuple[str, ...] = ("concurrency",)
+    typed_at: str = "result"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,20 @@ POLICY: Mapping[type[Any], tuple[str, ...]] = {
 }
 
 
+WORDS: Mapping[tuple[str, str], str] = {
+    ("node", "result"): "a value made of what a tool gave (gives, outputMapping)",
+    ("node", "writes"): "what a node writes into the state (writes, into)",
+    ("node", "gate"): "a gate",
+    ("call", "also"): "what a module is given beside its arguments",
+    ("onerror", "writes"): "what a node that failed writes",
+    ("onerror", "reported"): "a failure that is reported (continue)",
+    ("loop", "again"): "a test before each round (while)",
+    ("loop", "until"): "a test after each round (until)",
+    ("loop", "initial"): "a value that is folded (fold, reduce)",
+    ("map", "select"): "a tool that chooses elements (select, filter)",
+}
+"""What the fields of the graph are to people; others are called by their names."""
+
 OF_A_DIRECTORY = ("impl", "dataset", "experience")
 """Namespaces of tools that are files of an experience."""
 _OF_A_DIRECTORY = "calls {!r}, which only an experience in its directory has"
@@ -75,7 +89,8 @@ class FlowWriter(Generic[Around]):
             known = self.held.get(type(value))
             for name in set_fields(value):
                 if known is not None and name not in known:
-                    self.refuse(path, f"{self.kind}s have no word for {name!r} of a {type(value).__name__.lower()}")
+                    of = type(value).__name__.lower()
+                    self.refuse(path, f"{self.kind}s have no word for {WORDS.get((of, name), f'{name!r} of a {of}')}")
 
     def refuse_op(self, node: Node, path: str, instead: str = "") -> None:
         said = f"{self.kind}s have no {type(node.op).__name__.lower()} nodes"

@@ -23,7 +23,9 @@ def read_input(text: str | None, option: str = "--input") -> Any:
             return load(Path(text[1:])).data
         return load(text, name=option, form="json").data
     except InvalidFlow as error:
-        hint = "" if text[:1] in '[{"@' else f"; text stands in quotes: {option} '\"...\"'"
+        if text[:1] == "@":
+            raise UsageError(f"{option} {text} cannot be read", error.problems) from None
+        hint = "" if text[:1] in '[{"' else f"; text stands in quotes: {option} '\"...\"'"
         raise UsageError(f"{option} is not JSON{hint}", error.problems) from None
 
 
