@@ -200,7 +200,9 @@ def _fits(node: ExperienceNode, report: Report) -> None:
     for key in node.fields:
         kinds = ONLY_FOR.get(key)
         if kinds is not None and kind not in kinds:
-            say(report, join(node.path, key), f"{_a(kind)} node has no {key}; only {' or '.join(kinds)} nodes do")
+            instead = "; how long a call may take is [limits] tool_timeout in ropewalk.toml" if key == "timeout" else ""
+            said = f"{_a(kind)} node has no {key}; only {' or '.join(kinds)} nodes do{instead}"
+            say(report, join(node.path, key), said)
     for key in node.get("args", ()) if kind == "tool" else ():
         if key in GIVEN:
             say(report, join(node.path, f"args.{key}"), "every module is given this by the run; take another name")
