@@ -17,7 +17,7 @@ from ropewalk.journal.sqlite import SqliteStore
 
 def crash(path: Path, child: Start) -> Path:
     """Leave a store behind as a killed process does: with its log. The log's path."""
-    process = child("record", path, "normal")
+    process = child("record", path)
     assert process.stdout is not None
     for _ in range(30):
         assert process.stdout.readline()
@@ -172,7 +172,7 @@ def test_damaged_header_of_the_log_is_found(path: Path, child: Start) -> None:
 
 def test_log_in_use_by_another_process_is_no_damage(path: Path, child: Start) -> None:
     released(path)
-    process = child("record", path, "normal")
+    process = child("record", path)
     assert process.stdout is not None
     process.stdout.readline()
     for _ in range(15):

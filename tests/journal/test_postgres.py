@@ -204,9 +204,23 @@ def test_leases_are_kept_across_a_restart_though_nothing_is_recorded(url: str, p
         async with asyncio.timeout(10):
             while (row := other.get_run("r")) is None or row.current_node != "fetch":  # noqa: ASYNC110 - a process's
                 await asyncio.sleep(0.02)
-        assert other.request_stop("r")
+        other.close()
+        store.close()
+
+    run(test())
+
+
+def test_a_stop_is_heard_after_a_restart_though_no_lease_is_due(url: str, postgres_server: PostgresServer) -> None:
+    async def test() -> None:
+        store, other = PostgresStore(url, lease=600, poll=0.02), PostgresStore(url)
+        log = await store.open(new())
         stopped = asyncio.Event()
         log.on_stop = stopped.set
+        async with asyncio.timeout(10):
+            while not log.beaten:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+        postgres_server.restart()
+        assert other.request_stop("r")
         await asyncio.wait_for(stopped.wait(), 5)
         other.close()
         store.close()

@@ -116,6 +116,11 @@ class Session:
         # Only without values may a text hold several statements, and only when text is to come back.
         return self._connection.execute(_words(query), values or None, binary=bool(values))
 
+    def count(self, query: str, values: Sequence[Any], *, planned: bool) -> int:
+        """How many rows a statement has written. `planned` says whether one plan is right for all values."""
+        cursor = self._connection.cursor(binary=True)
+        return cursor.execute(_words(query), values, prepare=None if planned else False).rowcount
+
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> None:
         self._connection.cursor().executemany(_words(query), rows)
 

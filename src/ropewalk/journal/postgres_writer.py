@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from ..errors import StoreError
-from .connection import Connection, fetch
+from .connection import Connection
 from .inbox import Outcomes
 from .postgres_schema import prepare
 from .postgres_session import Session, Target, driver, must_renew, passes
@@ -39,12 +39,16 @@ _INSERT: Final = f"""
         ) WITH ORDINALITY AS these (run, path, kind, node, data, digest, started, ended, epoch, nth)
     ), mine AS (
         SELECT run, epoch FROM lease WHERE run IN (SELECT run FROM given) ORDER BY run FOR SHARE
-    ), put AS (
-        INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
-        SELECT run, path, kind, node, data, digest, started, ended FROM given JOIN mine USING (run, epoch) ORDER BY nth
-        {UPSERT} RETURNING 1
     )
-    SELECT count(*) FROM put
+    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
+    SELECT run, path, kind, node, data, digest, started, ended FROM given JOIN mine USING (run, epoch) ORDER BY nth
+    {UPSERT}
+"""
+_INSERT_ONE: Final = f"""
+    WITH mine AS (SELECT run FROM lease WHERE run = ?1 AND epoch = ?9 FOR SHARE)
+    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
+    SELECT run, ?2, ?3, ?4, CAST(?5 AS bytea), ?6, CAST(?7 AS float8), CAST(?8 AS float8) FROM mine
+    {UPSERT}
 """
 
 
@@ -71,12 +75,17 @@ class PostgresWriter(Writer):
     def insert(self, rows: list[Row]) -> Outcomes:
         outcomes: list[Any] = []
         for some in _statements(rows):
-            columns = [list(column) for column in zip(*some, strict=True)]
-            if fetch(self.connection, _INSERT, columns)[0][0] == len(some):
+            if self._written(some) == len(some):
                 outcomes += [None] * len(some)
             else:
                 outcomes += [why_not(self.connection, row) for row in some]
         return outcomes if any(outcomes) else None
+
+    def _written(self, rows: list[Row]) -> int:
+        if len(rows) == 1:
+            return self.connection.count(_INSERT_ONE, rows[0], planned=True)
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return self.connection.count(_INSERT, columns, planned=False)  # Ten rows are joined unlike thousands.
 
     def insert_alone(self, rows: list[Row]) -> Outcomes:
         return self.insert(rows)  # A statement is a transaction of its own.
@@ -121,10 +130,6 @@ class PostgresWriter(Writer):
     def one_is_to_blame(self, error: Exception) -> bool:
         psycopg = driver()
         return not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or _is_full(error)
-
-    def revive(self) -> None:
-        if self.connection.lost and not self.refusal:
-            self.connection.renew()
 
     def _patiently(self, session: Callable[[], Session], work: Callable[[], T]) -> T:
         began, pause, renew = 0.0, 0.02, False

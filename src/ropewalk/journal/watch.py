@@ -59,8 +59,7 @@ class Watch:
         self._next_look = now + self._poll
         # A failed beat or look is made up for at the next: the lease is many of them long.
         with contextlib.suppress(*self._writer.failures):
-            self._writer.revive()
-            self._look()
+            self._writer.patiently(self._look)
         if now >= self._next_beat:
             with contextlib.suppress(*self._writer.failures):
                 self._beat()

@@ -96,9 +96,6 @@ class Writer(ABC):
         """Commit on an event loop's thread if that is quick: whether it was done, and what came of it."""
         return False, None
 
-    def revive(self) -> None:  # noqa: B027 - not every database has to
-        """Called before each look at the open runs."""
-
     def version(self) -> int | None:
         """Changes when another process has written; None when that cannot be told."""
         return None
