@@ -213,9 +213,9 @@ def test_two_thousand_nodes_take_about_a_second() -> None:
     wide = (*(call(f"n{i}") for i in range(1_999)), call("z", after=frozenset(f"n{i}" for i in range(1_999))))
     for nodes in (web, wide):
         flow = Flow(name="large", body=Graph(nodes=nodes))
-        began = time.perf_counter()
+        began = time.process_time()
         assert svg(flow).count("<g>") == 2_000
-        assert time.perf_counter() - began < 4  # 0.3 s on an idle machine
+        assert time.process_time() - began < 4  # 0.3 s on an idle machine
 
 
 def _overlaps(boxes: list[tuple[float, ...]]) -> bool:

@@ -20,9 +20,9 @@ BIG = {"input": {"l": list(range(2000)), "s": "x" * 1_000_000, "n": None, "rows"
 
 @pytest.fixture(autouse=True)
 def _quick():
-    start = time.perf_counter()
+    start = time.process_time()
     yield
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 @pytest.mark.parametrize(

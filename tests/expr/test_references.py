@@ -206,9 +206,9 @@ def test_ten_thousand_nodes_are_lifted_in_well_under_a_second():
         {"id": f"n{i}", "params": {"b": f"$steps[{i}].output.data", "c": ["x", {"d": "$input.q"}]}}
         for i in range(10_000)
     ]
-    start = time.perf_counter()
+    start = time.process_time()
     lift(document, ALL)
-    assert time.perf_counter() - start < 2  # about 0.15 s; the slack is for a busy machine
+    assert time.process_time() - start < 2  # about 0.15 s; the slack is for a busy machine
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=("Cs",))))
