@@ -235,3 +235,8 @@ def test_one_program_serves_many_threads_at_once():
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_replace_of_nothing_in_what_is_no_text_is_an_error_of_ours():
+    with pytest.raises(ExpressionError, match="replace"):
+        compile_expr(parse("input.replace('', 'x')"), resolve)({"input": [1]})

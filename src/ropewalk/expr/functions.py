@@ -118,8 +118,8 @@ def _mapped(name: str, budget: Budget | None, text: Json, run: Callable[[str], s
 def _replace(budget: Budget | None, text: Json, old: Json, new: Json) -> Json:
     if text is None:
         return None
-    before, after = _text("replace", old), _text("replace", new)
-    hits = _text("replace", text).count(before) if before else len(text) + 1
+    text, before, after = _text("replace", text), _text("replace", old), _text("replace", new)
+    hits = text.count(before) if before else len(text) + 1
     grow(budget, len(text) + hits * max(0, len(after) - len(before)))
     return text.replace(before, after)
 
