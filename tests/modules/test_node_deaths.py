@@ -38,23 +38,6 @@ async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_
     await tools.close()
 
 
-async def test_what_a_module_writes_between_the_answers_is_told_in_words(tmp_path: Path) -> None:
-    """MODULE-17"""
-    junk = """
-import { fstatSync, writeSync } from 'node:fs'
-export default async function () {
-  for (let fd = 3; fd < 40; fd++) {
-    try { if (fstatSync(fd).isSocket()) writeSync(fd, Buffer.from([0, 0, 0, 1, 0, 0, 0, 0, 0x35])) } catch {}
-  }
-  await new Promise(() => setTimeout(() => {}, 60000))
-}
-"""
-    tools = caller(tmp_path, {"junk.mjs": junk})
-    said = await refused(tools, "impl:junk.mjs", {})
-    assert said == "junk.mjs: the Node.js process of this run ended: sent what is no answer (it is no object)"
-    await tools.close()
-
-
 async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(tmp_path: Path) -> None:
     """MODULE-16"""
     tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT, "spin.mjs": SPIN}), tmp_path / "mark"
