@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,17 +10,16 @@ from .check import Checked
 from .config.limits import Limits
 from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Record
-from .engine.engine import Engine, Job, new_run_id
-from .errors import InvalidFlow, NoExecutor, NotFound, PartOfRun
+from .engine.engine import Engine, new_run_id
+from .errors import InvalidFlow, NotFound, PartOfRun
 from .events import Event
-from .fitting import Cards, check_input, check_variables, is_local, tools_of
+from .fitting import Cards, check_variables, is_local, tools_of
 from .ir import Flow
+from .jobs import Executor, Jobs
 from .journal import Store, open_store
-from .journal.journal import NewRun
-from .tools.executor import ExecutorCaller
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
-from .values import Json, check_json
+from .values import Json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .runs import Runs
     from .tools.tool import Tool
-
-Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
-KEPT = 256  # executors, and definitions known to be sound, kept per app
 
 
 class Outcome(Record):
@@ -76,9 +72,8 @@ class App:
         self._address, self._directory, self._sync = store, directory, sync
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
-        self._sound: set[tuple[str, int, str | None]] = set()
         self.definitions = Definitions(Cards(self.toolbox), limits)
+        self.jobs = Jobs(self)
 
     @classmethod
     def open(
@@ -112,7 +107,7 @@ class App:
         """Who calls the tools of experiences, which are files beside them."""
         from .experiences import Directories
 
-        return Directories(self.runner, self.load, self._ready, lambda: self.engine)
+        return Directories(self.runner, self.load, self.jobs.ready, lambda: self.engine)
 
     @cached_property
     def chains(self) -> Chains:
@@ -222,7 +217,7 @@ class App:
         from .fitting import flow_tool
 
         loaded = self.load(source)
-        handler = {"caller": self._caller(None, loaded), "ready": lambda: self._ready(loaded)}
+        handler = {"caller": self.jobs.caller(None, loaded), "ready": lambda: self.jobs.ready(loaded)}
         return flow_tool(loaded, handler, lambda: self.engine, self.definitions.cards, name, description)
 
     # --- runs ---------------------------------------------------------------------------------
@@ -277,28 +272,7 @@ class App:
     ) -> dict[str, Json]:
         """Run a compiled definition with everything checked first; returns the notation's result."""
         given = {"definition_id": definition_id, "run_id": run_id, "input": input, "variables": variables}
-        return await self.engine.run(await self.job(loaded, **given, executor=executor, on_event=on_event))
-
-    async def job(
-        self,
-        loaded: Loaded,
-        *,
-        definition_id: str | None = None,
-        run_id: str | None = None,
-        input: Json = None,
-        variables: Mapping[str, Json] | None = None,
-        executor: Executor | None = None,
-        on_event: Callable[[Event], None] | None = None,
-    ) -> Job:
-        """What `engine.run` takes, with everything checked: one coroutine less around a run."""
-        caller = self._caller(executor, loaded)
-        if executor is None and (loaded.fingerprint, self.toolbox.version, loaded.root) not in self._sound:
-            await self._ready(loaded)
-        if run_id is not None:
-            check_json(run_id, "run id")
-        input = check_input(loaded.flow, input)
-        state = check_json(dict(variables), "variables") if variables else None
-        return self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
+        return await self.engine.run(await self.jobs.new(loaded, **given, executor=executor, on_event=on_event))
 
     async def resume(
         self,
@@ -315,76 +289,8 @@ class App:
             raise PartOfRun(run_id, row.parent)
         if row.status != "running":
             return outcome({**(row.result or {}), "status": row.status, "executionId": run_id})
-        context = row.context or {}
-        if context.get("executor") and executor is None:
-            raise NoExecutor(run_id)
-        if (root := context.get("root")) is not None:
-            from .experiences import still_there
-
-            still_there(root, run_id)
-        loaded = self.definitions.loaded({**row.document, "kind": row.kind}, root=root)
-        if executor is None:
-            await self._ready(loaded)
-        state = context.get("variables")
-        job = self._job(loaded, run_id, self._caller(executor, loaded), row.input, state, row.definition_id, on_event)
+        job = await self.jobs.again(row, executor=executor, on_event=on_event)
         return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))
-
-    async def _ready(self, loaded: Loaded) -> None:
-        """Tools connected, and every tool the flow names known with arguments that fit."""
-        key = (loaded.fingerprint, self.toolbox.version, loaded.root)
-        if key in self._sound:
-            return
-        await self.connect_for(loaded.flow)
-        self.ensure(loaded, unknown_tools="problem")
-        if len(self._sound) >= KEPT:
-            self._sound.clear()
-        self._sound.add((loaded.fingerprint, self.toolbox.version, loaded.root))
-
-    def _job(
-        self,
-        loaded: Loaded,
-        run_id: str,
-        caller: Any,
-        input: Json,
-        state: Mapping[str, Json] | None,
-        definition_id: str | None,
-        on_event: Callable[[Event], None] | None,
-    ) -> Job:
-        new = NewRun(
-            id=run_id,
-            kind=loaded.kind,
-            name=loaded.name,
-            definition_id=definition_id,
-            input=input,
-            context={
-                "variables": state,
-                "executor": isinstance(caller, ExecutorCaller),
-                "project": self.project,
-                "root": loaded.root,
-            },
-            document=loaded.document,
-            fingerprint=loaded.fingerprint,
-        )
-        return Job(
-            new=new,
-            flow=loaded.flow,
-            caller=caller,
-            render=loaded.compiled.render,
-            input=input,
-            state=state,
-            watcher=on_event,
-        )
-
-    def _caller(self, executor: Executor | None, loaded: Loaded) -> Any:
-        if executor is None:
-            return self.directories.caller(loaded) if loaded.root is not None else self.runner
-        known = self._executors.get(id(executor))
-        if known is None:
-            if len(self._executors) >= KEPT:
-                del self._executors[next(iter(self._executors))]
-            # By id, since an executor need not be hashable; kept alive here, so that no id comes twice.
-            known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
-        return known[1]
 
 
 def outcome(result: dict[str, Json]) -> Outcome:
@@ -395,4 +301,4 @@ def outcome(result: dict[str, Json]) -> Outcome:
     return Outcome({**named, **result})
 
 
-__all__ = ["App", "Loaded", "Outcome", "new_run_id"]
+__all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]

@@ -131,7 +131,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         """What the engine is to run."""
         definition = self.stored(id)
         given = read_context(context)
-        return await self.app.job(
+        return await self.app.jobs.new(
             self.app.definitions.stored(definition),
             definition_id=id,
             run_id=given.get("executionId"),

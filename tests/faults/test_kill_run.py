@@ -17,7 +17,7 @@ import pytest
 from faults.scene import Scene, ended, kill
 
 KILLS = int(os.environ.get("ROPEWALK_KILLS", "10"))
-AT_ONCE = 3  # of the chain: so many calls may be under way when a process dies
+AT_ONCE = 5  # calls that may be under way when a process dies: two of `many`, two of `both`, one of `rounds`
 
 
 WAITS = """

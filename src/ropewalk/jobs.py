@@ -1,0 +1,132 @@
+"""Jobs: a definition, or a run of before, as what the engine executes, with everything checked and connected.
+
+To start a run in a new way (a fork, a chunk of a distributed one), make its Job here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .engine.engine import Job, new_run_id
+from .errors import NoExecutor
+from .events import Event
+from .fitting import check_input
+from .journal.journal import NewRun, RunRow
+from .tools.executor import ExecutorCaller
+from .values import Json, check_json
+
+if TYPE_CHECKING:
+    from .app import App
+    from .definitions import Loaded
+
+Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
+KEPT = 256  # executors, and definitions known to be sound, kept per app
+
+
+class Jobs:
+    """`app.jobs`."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
+        self._sound: set[tuple[str, int, str | None]] = set()
+
+    async def new(
+        self,
+        loaded: Loaded,
+        *,
+        definition_id: str | None = None,
+        run_id: str | None = None,
+        input: Json = None,
+        variables: Mapping[str, Json] | None = None,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Job:
+        """The job of a new run. Not one with the running of it: that would be a coroutine more around each run."""
+        caller = self.caller(executor, loaded)
+        if executor is None and (loaded.fingerprint, self._app.toolbox.version, loaded.root) not in self._sound:
+            await self.ready(loaded)
+        if run_id is not None:
+            check_json(run_id, "run id")
+        input = check_input(loaded.flow, input)
+        state = check_json(dict(variables), "variables") if variables else None
+        return self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
+
+    async def again(
+        self, row: RunRow, *, executor: Executor | None = None, on_event: Callable[[Event], None] | None = None
+    ) -> Job:
+        """The job of a run that exists, with the definition it was started with. Raises NoExecutor when the
+        run's tools were called by an executor and none is given."""
+        context = row.context or {}
+        if context.get("executor") and executor is None:
+            raise NoExecutor(row.id)
+        if (root := context.get("root")) is not None:
+            from .experiences import still_there
+
+            still_there(root, row.id)
+        loaded = self._app.definitions.loaded({**row.document, "kind": row.kind}, root=root)
+        if executor is None:
+            await self.ready(loaded)
+        state = context.get("variables")
+        caller = self.caller(executor, loaded)
+        return self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
+
+    async def ready(self, loaded: Loaded) -> None:
+        """Tools connected, and every tool the flow names known with arguments that fit."""
+        app = self._app
+        key = (loaded.fingerprint, app.toolbox.version, loaded.root)
+        if key in self._sound:
+            return
+        await app.connect_for(loaded.flow)
+        app.ensure(loaded, unknown_tools="problem")
+        if len(self._sound) >= KEPT:
+            self._sound.clear()
+        self._sound.add((loaded.fingerprint, app.toolbox.version, loaded.root))
+
+    def caller(self, executor: Executor | None, loaded: Loaded) -> Any:
+        """Who calls the tools of a run: the executor if given, else the app's runner or the directory's."""
+        if executor is None:
+            return self._app.directories.caller(loaded) if loaded.root is not None else self._app.runner
+        known = self._executors.get(id(executor))
+        if known is None:
+            if len(self._executors) >= KEPT:
+                del self._executors[next(iter(self._executors))]
+            # By id, since an executor need not be hashable; kept alive here, so that no id comes twice.
+            known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
+        return known[1]
+
+    def _job(
+        self,
+        loaded: Loaded,
+        run_id: str,
+        caller: Any,
+        input: Json,
+        state: Mapping[str, Json] | None,
+        definition_id: str | None,
+        on_event: Callable[[Event], None] | None,
+    ) -> Job:
+        new = NewRun(
+            id=run_id,
+            kind=loaded.kind,
+            name=loaded.name,
+            definition_id=definition_id,
+            input=input,
+            context={
+                "variables": state,
+                "executor": isinstance(caller, ExecutorCaller),
+                "project": self._app.project,
+                "root": loaded.root,
+            },
+            document=loaded.document,
+            fingerprint=loaded.fingerprint,
+        )
+        return Job(
+            new=new,
+            flow=loaded.flow,
+            caller=caller,
+            render=loaded.compiled.render,
+            input=input,
+            state=state,
+            watcher=on_event,
+        )
