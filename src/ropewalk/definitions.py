@@ -210,6 +210,21 @@ class Definitions:
             raise InvalidFlow(found.problems)
 
 
+def places(loaded: Loaded) -> dict[str, str]:
+    """`file:line` of every node of a file by its id; those of one id are left out."""
+    if loaded.file is None:
+        return {}
+    found: dict[str, str] = {}
+    twice = set()
+    for path, source in _sources(loaded.flow.body, ""):
+        id = path.rpartition("/")[2]
+        if id in found:
+            twice.add(id)
+        if source:
+            found[id] = f"{loaded.file.file}:{loaded.file.locate(source).line}"
+    return {id: place for id, place in found.items() if id not in twice}
+
+
 def rewritten(loaded: Loaded, kind: str) -> dict[str, Json]:
     """The definition in another notation; InvalidFlow lists what that cannot hold, each at its place."""
     from .dialects import write

@@ -49,6 +49,25 @@ nodes:
     assert project("runs", "show", "r").out.count("✗ a ") == 1
 
 
+def test_a_node_that_failed_is_named_with_its_line(project):
+    project.write(
+        "c.yaml",
+        """\
+kind: chain
+nodes:
+  - {id: a, type: transform, transform: {type: PICK, config: {fields: [v]}}, input: {v: x}}
+  - id: l
+    type: loop
+    maxIterations: 2
+    nodes:
+      - {id: b, type: condition, condition: $output.a.v > 3, then: [{id: c, type: delay, delay: 1}]}
+""",
+    )
+    done = project("run", "c.yaml")
+    assert done.code == 1
+    assert "c.yaml:8: b: `>` cannot order string and number, in `$output.a.v > 3`" in done.out
+
+
 def test_a_run_prints_its_result_on_stdout_and_its_progress_on_stderr(project):
     done = project("run", "shout.yaml", "--input", '{"text": "hé"}')
     assert done.code == 0, done.err

@@ -180,7 +180,7 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
     if not isinstance(value, Mapping):
         say(report, path, f"must be an object, not {f.kind(value)}")
         return ChainNode(path, {})
-    given = read_fields(value, NODE_FIELDS, path, report, ("fallback",))
+    given = read_fields(value, NODE_FIELDS, path, report, ("fallback",), ONLY_FOR)
     bodies: dict[str, list[ChainNode]] = {}
     for key in BODIES:
         if key in given:

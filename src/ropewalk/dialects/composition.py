@@ -216,7 +216,7 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ComposerNode:
     if not isinstance(value, Mapping):
         say(report, path, f"must be an object, not {f.kind(value)}")
         return ComposerNode(path, {}, {}, [])
-    given = read_fields(value, NODE_FIELDS, path, report, NULLABLE)
+    given = read_fields(value, NODE_FIELDS, path, report, NULLABLE, ONLY_FOR)
     bodies: dict[str, list[ComposerNode]] = {}
     for key in ("then", "otherwise"):
         if are_nodes(given.get(key)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -31,8 +31,11 @@ def say(report: Report, path: str, message: str, suggestion: str | None = None) 
     report.append(Problem(path=path, message=message, suggestion=suggestion))
 
 
-def known_keys(doc: Mapping[str, Json], known: Mapping[str, Any], path: str, report: Report) -> dict[str, Json]:
-    """The document with its keys in the documented spelling; unknown and repeated ones reported."""
+def known_keys(
+    doc: Mapping[str, Json], known: Mapping[str, Any], path: str, report: Report, here: Collection[str] | None = None
+) -> dict[str, Json]:
+    """The document with its keys in the documented spelling; unknown and repeated ones reported. Of all
+    that are `known`, those `here` are named where nothing is near to an unknown one."""
     found: dict[str, Json] = {}
     for key, value in doc.items():
         name = key if key in known or not isinstance(key, str) else camel(key)
@@ -40,7 +43,8 @@ def known_keys(doc: Mapping[str, Json], known: Mapping[str, Any], path: str, rep
             name = snake(key)
         if name not in known:
             where = f"{path}.{key}" if path else str(key)
-            say(report, where, "unknown key", _meant(str(name), known))
+            near = _meant(str(name), known)
+            say(report, where, "unknown key" if near else f"unknown key; known here: {', '.join(here or known)}", near)
         elif name in found:
             say(report, f"{path}.{key}" if path else str(key), f"given twice, also as {name}")
         else:

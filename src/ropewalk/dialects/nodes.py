@@ -76,10 +76,17 @@ def read_nodes(
 
 
 def read_fields(
-    value: Mapping[str, Json], known: Mapping[str, Checker], path: str, report: Report, nullable: Collection[str]
+    value: Mapping[str, Json],
+    known: Mapping[str, Checker],
+    path: str,
+    report: Report,
+    nullable: Collection[str],
+    only_for: Mapping[str, tuple[str, ...]],
 ) -> dict[str, Json]:
-    """The fields of one node, checked; null counts as absent but where it is `nullable`."""
-    given = known_keys(value, known, path, report)
+    """The fields of one node, checked; null counts as absent but where it is `nullable`. Some are `only_for`
+    nodes of some types."""
+    kind = str(value.get("type")).lower()
+    given = known_keys(value, known, path, report, [key for key in known if kind in only_for.get(key, (kind,))])
     given = {key: item for key, item in given.items() if item is not None or key in nullable}
     for key, item in given.items():
         given[key] = known[key](item, join(path, key), report)

@@ -96,7 +96,8 @@ def transform_expr(
         return given.say("type", "a transform needs a type")
     if spec["type"].upper() not in TRANSFORM_TYPES:
         near = closest(spec["type"].upper(), TRANSFORM_TYPES)
-        return given.say("type", f"unknown transform {spec['type']!r}", near)
+        known = "" if near else f"; there are {', '.join(TRANSFORM_TYPES)}"
+        return given.say("type", f"unknown transform {spec['type']!r}{known}", near)
     for key in spec:
         if key not in ("type", "config"):
             given.say(key, "unknown key", closest(key, ("type", "config")))
@@ -121,7 +122,8 @@ def configured(
     given = _Config(config, source, roots, path, problems)
     for key in config:
         if key not in _KEYS[kind]:
-            given.say(key, f"{kind} has no such setting", closest(key, _KEYS[kind]))
+            near = closest(key, _KEYS[kind])
+            given.say(key, f"{kind} has no such setting" + ("" if near else f", but {' and '.join(_KEYS[kind])}"), near)
     return TRANSFORM_TYPES[kind](given)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +66,8 @@ def run(
             keep_state=keep_state,
         )
 
-    return with_app(_followed(start, quiet=json, watch=watch), near=source, project=project, store=store)
+    work = _followed(start, quiet=json, watch=watch, source=source)
+    return with_app(work, near=source, project=project, store=store)
 
 
 def resume(
@@ -89,7 +90,11 @@ def resume(
 
 
 def _followed(
-    start: Callable[[App, Callable[[Event], None]], Awaitable[Any]], *, quiet: bool, watch: bool
+    start: Callable[[App, Callable[[Event], None]], Awaitable[Any]],
+    *,
+    quiet: bool,
+    watch: bool,
+    source: Path | None = None,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, interrupts: Interrupts) -> Answer:
         shown = progress(quiet, watch)
@@ -102,18 +107,24 @@ def _followed(
             outcome = await start(app, take)
         data = outcome.to_dict()
         code = STATUS.get(outcome.status, FAILED)
-        return Answer(exit=code, data=data, text=summary(data))
+        where: Mapping[str, str] = {}
+        if source is not None and data.get("errors") and not quiet:
+            from ...definitions import places  # only where there is something to find
+
+            where = places(app.load(source))
+        return Answer(exit=code, data=data, text=summary(data, where))
 
     return work
 
 
-def summary(data: dict[str, Any]) -> str:
-    """The result for people: status, errors, then each part of the result under its name."""
+def summary(data: dict[str, Any], where: Mapping[str, str]) -> str:
+    """The result for people: status, errors, then each part of the result under its name; `where` has the
+    places of nodes."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
-    lines += [f"  {_error(e)}" for e in errors]
+    lines += [f"  {_error(e, where)}" for e in errors]
     lines += [visible(f"  warning: {said}") for said in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
@@ -125,12 +136,13 @@ def summary(data: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _error(error: Any) -> str:
+def _error(error: Any, where: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
         return visible(str(error))
-    where = error.get("nodeId") or error.get("node") or error.get("path") or ""
+    node = error.get("nodeId") or error.get("node") or error.get("path") or ""
     tool = f" (tool {error['tool']})" if error.get("tool") else ""
-    return visible(f"{where}{tool}: {error.get('message', '')}".removeprefix(": "))
+    place = f"{where[node]}: " if node in where else ""
+    return visible(place + f"{node}{tool}: {error.get('message', '')}".removeprefix(": "))
 
 
 def _shown(value: Any) -> str:
