@@ -5,42 +5,20 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from wire import Wire
 
-from postgres_server import PostgresServer, fresh
+from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal import Definition, Entry, NewRun, postgres_session, postgres_writer
 from ropewalk.journal.postgres import PostgresStore, examine
 from ropewalk.journal.postgres_session import Session, target
 
 psycopg = pytest.importorskip("psycopg")
-
-
-@pytest.fixture
-def url(postgres_server: PostgresServer) -> Iterator[str]:
-    """A store on the server of our own, which a test may restart."""
-    yield from fresh(postgres_server.url)
-
-
-@pytest.fixture
-def wire(url: str) -> Iterator[Wire]:
-    made = Wire(parse_qs(urlsplit(url).query)["host"][0] + "/.s.PGSQL.5432")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def store(url: str, wire: Wire) -> Iterator[PostgresStore]:
-    """Connected through the wire."""
-    schema = parse_qs(urlsplit(url).query)["schema"][0]
-    made = PostgresStore(f"postgresql://postgres@127.0.0.1:{wire.port}/postgres?schema={schema}", poll=60)
-    yield made
-    made.close()
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

@@ -23,14 +23,15 @@ Outcomes: TypeAlias = list[Any] | None
 
 
 class Inbox:
-    """Used on its loop only, but for `settle_soon` and `take`."""
+    """Used on its loop only, but for `settle_soon`, `later` and `take`."""
 
     def __init__(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.items: list[Item] = []
         self.big = False  # Whether a big value is among them: those are never written here.
         self._writer = writer
-        self._under_way = 0
+        self._under_way = 0  # batches that the thread has
+        self._sent = False  # whether the writer has one without the thread
         self._scheduled = False
 
     def add(self, item: Item) -> None:
@@ -51,17 +52,45 @@ class Inbox:
 
     def _flush(self) -> None:
         self._scheduled = False
+        if self._sent or not self.items:
+            return  # What is under way is answered first: entries are written in order.
         items, big = self.take(), self.big
         self.big = False
-        if not items:
-            return
-        if not self._under_way and not big:
-            done, outcomes = self._writer.commit_here(items)
-            if done:
-                _settle(items, outcomes)
-                return
+        if self._under_way or big or not self._writer.commit_here(self, items):
+            self._hand_over(items)
+
+    def _hand_over(self, items: list[Item]) -> None:
         self._under_way += 1
         self._writer.put(self, items)
+
+    # --- for a writer that commits without the thread -------------------------------------
+
+    def settle(self, items: list[Item], outcomes: Outcomes) -> None:
+        """Tell those who wait, at once."""
+        _settle(items, outcomes)
+
+    def sending(self) -> None:
+        """A batch is under way: nothing more until `sent` or `not_sent`."""
+        self._sent = True
+
+    def sent(self, items: list[Item]) -> None:
+        """It is committed."""
+        self._sent = False
+        _settle(items, None)
+        self._go_on()
+
+    def not_sent(self, items: list[Item]) -> None:
+        """Whether it is committed is not known: the thread finds out."""
+        self._sent = False
+        self._hand_over(items)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self.items and not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._flush)  # After those who were just told: what they add comes along.
+
+    # --- from any thread ------------------------------------------------------------------
 
     def settle_soon(self, items: list[Item], outcomes: Outcomes) -> None:
         """From the writer: tell those who wait, in one wake-up of the loop."""

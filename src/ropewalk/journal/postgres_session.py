@@ -101,6 +101,11 @@ class Session:
         self._connection = self._connect()
 
     @property
+    def raw(self) -> Any:
+        """What libpq knows it by."""
+        return self._connection.pgconn
+
+    @property
     def lost(self) -> bool:
         return bool(self._connection.closed)
 
@@ -114,15 +119,15 @@ class Session:
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[Any]:
         # Only without values may a text hold several statements, and only when text is to come back.
-        return self._connection.execute(_words(query), values or None, binary=bool(values))
+        return self._connection.execute(words(query), values or None, binary=bool(values))
 
     def count(self, query: str, values: Sequence[Any], *, planned: bool) -> int:
         """How many rows a statement has written. `planned` says whether one plan is right for all values."""
         cursor = self._connection.cursor(binary=True)
-        return cursor.execute(_words(query), values, prepare=None if planned else False).rowcount
+        return cursor.execute(words(query), values, prepare=None if planned else False).rowcount
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> None:
-        self._connection.cursor().executemany(_words(query), rows)
+        self._connection.cursor().executemany(words(query), rows)
 
     def _connect(self) -> psycopg.Connection[Any]:
         kind = driver()
@@ -151,7 +156,7 @@ def must_renew(error: Exception) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _words(query: str) -> str:
+def words(query: str) -> str:
     """A shared statement as Postgres wants it."""
     query = query.replace("json_each(?", "json_array_elements_text(CAST(? AS json)")
     count = 0

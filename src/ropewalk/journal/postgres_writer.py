@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from ..errors import StoreError
 from .connection import Connection
-from .inbox import Outcomes
+from .inbox import Inbox, Item, Outcomes
+from .postgres_lane import INSERT, INSERT_ONE, Lane
 from .postgres_schema import prepare
 from .postgres_session import Session, Target, driver, must_renew, passes
-from .sql_rows import UPSERT, Row, why_not
-from .writer import Writer
+from .sql_rows import Row, why_not
+from .writer import Parcel, Writer
 
 T = TypeVar("T")
 
@@ -28,28 +30,8 @@ PATIENCE: Final = 60.0
 """Seconds in which a server that has gone away may come back, before what waits for it fails."""
 
 _LAST: Final = 5.0  # The same, for a store that is being closed.
+_OFTEN: Final = 3  # batches of entries alone, after which a loop gets a lane of its own
 _BYTES: Final = 8_000_000  # of data in one statement, at most, unless one entry has more
-
-# FOR SHARE waits for whoever is just taking a run over, and then sees the new epoch.
-_INSERT: Final = f"""
-    WITH given AS (
-        SELECT * FROM unnest(
-            CAST(? AS bigint[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS bytea[]),
-            CAST(? AS text[]), CAST(? AS float8[]), CAST(? AS float8[]), CAST(? AS integer[])
-        ) WITH ORDINALITY AS these (run, path, kind, node, data, digest, started, ended, epoch, nth)
-    ), mine AS (
-        SELECT run, epoch FROM lease WHERE run IN (SELECT run FROM given) ORDER BY run FOR SHARE
-    )
-    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
-    SELECT run, path, kind, node, data, digest, started, ended FROM given JOIN mine USING (run, epoch) ORDER BY nth
-    {UPSERT}
-"""
-_INSERT_ONE: Final = f"""
-    WITH mine AS (SELECT run FROM lease WHERE run = ?1 AND epoch = ?9 FOR SHARE)
-    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
-    SELECT run, ?2, ?3, ?4, CAST(?5 AS bytea), ?6, CAST(?7 AS float8), CAST(?8 AS float8) FROM mine
-    {UPSERT}
-"""
 
 
 class PostgresWriter(Writer):
@@ -71,6 +53,53 @@ class PostgresWriter(Writer):
         except failures as error:
             raise store_error(where.name, error) from error
         super().__init__(where.name, (failures, UnicodeError), lease, poll)
+        self._lanes: dict[Inbox, Lane] = {}
+        self._without: dict[Inbox, int] = {}  # how many batches could have used one
+
+    # --- entries alone go straight from their loop to the server ---------------------------
+
+    def commit_here(self, inbox: Inbox, items: list[Item]) -> bool:
+        if self.refusal or not all(type(work) is tuple for _, _, work in items):
+            return False
+        if sum(len(row[4] or b"") for _, _, row in items) > _BYTES:
+            return False
+        lane = self._lanes.get(inbox)
+        if lane is None:
+            self._without[inbox] = self._without.get(inbox, 0) + 1
+            return False
+        if not lane.send(items):
+            return False
+        inbox.sending()
+        return True
+
+    def tidy(self) -> None:
+        for inbox, count in list(self._without.items()):
+            if inbox.loop.is_closed():
+                del self._without[inbox]
+                if lane := self._lanes.pop(inbox, None):
+                    lane.end()
+            elif count >= _OFTEN and inbox not in self._lanes and (made := self._lane(inbox)):
+                self._lanes[inbox] = made
+
+    def _lane(self, inbox: Inbox) -> Lane | None:
+        # Without one it goes on as before; whatever is wrong, the thread's own connection tells.
+        with contextlib.suppress(*self.failures):
+            session = Session(self._where)
+            try:
+                return Lane(inbox, session, self)
+            except BaseException:
+                session.close()
+                raise
+        return None
+
+    def without(self, lane: Lane, *, never: bool = False) -> None:
+        self._lanes.pop(lane.inbox, None)
+        self._without[lane.inbox] = -sys.maxsize if never else 0
+
+    def withdraw(self) -> list[Parcel]:
+        lanes = list(self._lanes.values())
+        self._lanes.clear()
+        return [(lane.inbox, items) for lane in lanes if (items := lane.end())]
 
     def insert(self, rows: list[Row]) -> Outcomes:
         outcomes: list[Any] = []
@@ -83,9 +112,9 @@ class PostgresWriter(Writer):
 
     def _written(self, rows: list[Row]) -> int:
         if len(rows) == 1:
-            return self.connection.count(_INSERT_ONE, rows[0], planned=True)
+            return self.connection.count(INSERT_ONE, rows[0], planned=True)
         columns = [list(column) for column in zip(*rows, strict=True)]
-        return self.connection.count(_INSERT, columns, planned=False)  # Ten rows are joined unlike thousands.
+        return self.connection.count(INSERT, columns, planned=False)  # Ten rows are joined unlike thousands.
 
     def insert_alone(self, rows: list[Row]) -> Outcomes:
         return self.insert(rows)  # A statement is a transaction of its own.
@@ -125,7 +154,8 @@ class PostgresWriter(Writer):
         return store_error(self.name, error)
 
     def connections(self) -> Iterable[Any]:
-        return [one for one in (self._reader, self.connection) if one is not None]
+        lanes = [lane.session for lane in list(self._lanes.values())]
+        return [*lanes, *(one for one in (self._reader, self.connection) if one is not None)]
 
     def one_is_to_blame(self, error: Exception) -> bool:
         psycopg = driver()

@@ -19,7 +19,7 @@ from ..errors import StoreError
 from .blobs import Blob
 from .connection import Connection, fetch
 from .database import BUSY, connect, open_database, store_error
-from .inbox import Item, Outcomes
+from .inbox import Inbox, Item, Outcomes
 from .sql_rows import UPSERT, Row, why_not
 from .writer import Writer
 
@@ -54,21 +54,23 @@ class SqliteWriter(Writer):
         self.connection.set_busy_handler(self._on_busy)
         self.connection.set_wal_hook(self._on_commit)
 
-    def commit_here(self, items: list[Item]) -> tuple[bool, Outcomes]:
+    def commit_here(self, inbox: Inbox, items: list[Item]) -> bool:
         if len(items) > _FEW or self._cost >= _QUICK or self._thread_waits or self.refusal:
-            return False, None
+            return False
         if not self.lock.acquire(blocking=False):
-            return False, None
+            return False
         self._here = True
         try:
-            return True, self.write(items, [])
+            outcomes = self.write(items, [])
         except apsw.BusyError:
-            return False, None
+            return False
         except self.failures as error:
-            return True, [self.told(error)] * len(items)
+            outcomes = [self.told(error)] * len(items)
         finally:
             self._here = False
             self.lock.release()
+        inbox.settle(items, outcomes)
+        return True
 
     def write(self, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
         start = time.perf_counter()

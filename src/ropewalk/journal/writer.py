@@ -92,9 +92,14 @@ class Writer(ABC):
         """Whether the others of a failed batch may do without the one whose fault it is."""
         return False
 
-    def commit_here(self, items: list[Item]) -> tuple[bool, Outcomes]:
-        """Commit on an event loop's thread if that is quick: whether it was done, and what came of it."""
-        return False, None
+    def commit_here(self, inbox: Inbox, items: list[Item]) -> bool:
+        """See to a batch on its event loop's thread if that is quick: whether the inbox has been told,
+        or will be, what came of it."""
+        return False
+
+    def withdraw(self) -> list[Parcel]:
+        """When closing: what `commit_here` has under way, to be written here."""
+        return []
 
     def version(self) -> int | None:
         """Changes when another process has written; None when that cannot be told."""
@@ -180,7 +185,8 @@ class Writer(ABC):
         if self._thread is not None and self._thread is not threading.current_thread():
             self._queue.put(None)
             self._thread.join()
-        left = [(inbox, items) for inbox in list(self._inboxes.values()) if (items := inbox.take())]
+        left = self.withdraw()
+        left += [(inbox, items) for inbox in list(self._inboxes.values()) if (items := inbox.take())]
         with contextlib.suppress(queue.Empty):
             while (parcel := self._queue.get_nowait()) is not None:
                 left.insert(0, parcel)
