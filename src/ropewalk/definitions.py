@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .builder import Built, FlowBuilder
 
-    Source: TypeAlias = Path | str | Mapping[str, Any] | Built | FlowBuilder
+    Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | Loaded"
 
 EXPERIENCE = ("experience.yaml", "experience.yml", "experience.json")
 KEPT = 256  # compiled definitions
@@ -56,10 +56,12 @@ class Definitions:
 
     def load(self, source: Source) -> Loaded:
         """Read and compile a definition: a file, a directory, text, the document itself, or a flow
-        written in Python.
+        written in Python; one that is loaded is given back.
 
         Raises InvalidFlow with every problem, each with its place in the file.
         """
+        if isinstance(source, Loaded):
+            return source
         if isinstance(source, Mapping):
             return self.loaded(source)
         if not isinstance(source, (str, PathLike)):

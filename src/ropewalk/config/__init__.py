@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from .limits import Limits
     from .modules import import_tools
     from .project import find, read_config
-    from .settings import Config, McpServer, Provider
+    from .settings import Config, McpServed, McpServer, Provider
 
-__all__ = ["Config", "Limits", "McpServer", "Provider", "find", "import_tools", "read_config"]
+__all__ = ["Config", "Limits", "McpServed", "McpServer", "Provider", "find", "import_tools", "read_config"]
 
 _AT = {"Limits": "limits", "import_tools": "modules", "find": "project", "read_config": "project"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .limits import Limits
 from .servers import read_providers, read_servers
-from .settings import Config
+from .settings import Config, McpServed
 from .table import SECTIONS, TomlFile, named
 
 FILE: Final = "ropewalk.toml"
@@ -43,8 +43,14 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         store=environ.get("ROPEWALK_STORE") or _store(store.get("url"), home),
         sync=sync,
         limits=Limits(**data.get("limits", {})),
+        mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,
     )
+
+
+def _served(given: Mapping[str, Any]) -> McpServed:
+    named: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    return McpServed(**named)
 
 
 def find(directory: Path) -> Path | None:

@@ -51,6 +51,19 @@ class Provider:
     timeout: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServed:
+    """What `ropewalk mcp` offers: `flows` (files, directories, globs beside `ropewalk.toml`) and those that are
+    stored, with `tools` also the tools of the toolbox; where there are more than `most_listed`, `find_tools` in
+    their place. `instructions` is what clients are told of the whole."""
+
+    flows: tuple[str, ...] = ()
+    stored: bool = True
+    tools: bool = False
+    most_listed: int = 100
+    instructions: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything set up for `directory`, where `file` (`ropewalk.toml`) is if there is one.
@@ -67,4 +80,5 @@ class Config:
     store: str | None = None
     sync: Literal["normal", "full"] = "normal"
     limits: Limits = field(default_factory=Limits)
+    mcp_server: McpServed = field(default_factory=McpServed)
     broken: Mapping[str, str] = field(default_factory=dict)

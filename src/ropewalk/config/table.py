@@ -43,6 +43,10 @@ def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def _amount(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -62,6 +66,7 @@ WORDS: Final[dict[Check, str]] = {
     _tables: "a list of tables",
     _seconds: "a number of seconds above 0",
     _count: "a whole number above 0",
+    _amount: "a whole number from 0",
     _depth: f"a whole number from 1 to {MAX_DEPTH}",
     _flag: "true or false",
     _mode: f"one of {', '.join(MODES)}",
@@ -89,6 +94,13 @@ PROVIDER_KEYS: Final[dict[str, Check]] = {
 SECTIONS: Final[dict[str, dict[str, Check]]] = {
     "tools": {"modules": _texts},
     "store": {"url": is_text, "sync": is_text},
+    "mcp_server": {
+        "flows": _texts,
+        "stored": _flag,
+        "tools": _flag,
+        "most_listed": _amount,
+        "instructions": is_text,
+    },
     "limits": {"tool_timeout": _seconds, "nodes": _count, "nesting": _depth, "file_size": _count, "aliases": _count},
 }
 _LINE_KEY = re.compile(

@@ -140,7 +140,7 @@ class Connection:
                 yield pair
             return
         self._child, self._secrets = await spawn(self.config)
-        self._streams = StdioStreams(self._child)
+        self._streams = StdioStreams(self._child.stdout, self._child.stdin)
         try:
             async with self._streams.open() as pair:
                 yield pair

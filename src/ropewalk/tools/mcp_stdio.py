@@ -1,7 +1,7 @@
-"""The stdio transport: newline-delimited JSON-RPC over the pipes of a child.
+"""The stdio transport: newline-delimited JSON-RPC over the pipes of a child, or over our own to whoever started us.
 
 Ours and not the SDK's because lines are cut in linear time, a message has a size limit, the end
-of the process is seen at once, and what a server wrongly prints is kept for the error text.
+of the other side is seen at once, and what it wrongly prints is kept for the error text.
 """
 
 from __future__ import annotations
@@ -9,21 +9,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..values import MAX_BYTES
-from .child import Child
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 
-class StdioStreams:
-    """The two message streams of a child, for a ClientSession. `garbage` is the last line that
-    was no JSON-RPC message, `broken` why reading stopped when it was not the child's end."""
+class Reader(Protocol):
+    """Where bytes come from; empty ones are the end."""
 
-    def __init__(self, child: Child) -> None:
-        self.child = child
+    async def read(self, n: int, /) -> bytes: ...
+
+
+class Writer(Protocol):
+    """Where bytes go; `drain` waits until there is room for more."""
+
+    def write(self, data: bytes, /) -> None: ...
+    async def drain(self) -> None: ...
+
+
+class StdioStreams:
+    """The two message streams of a session over a pair of pipes. `garbage` is the last line that
+    was no JSON-RPC message, `broken` why reading stopped when it was not the other side's end."""
+
+    def __init__(self, reader: Reader, writer: Writer) -> None:
+        self._reader, self._writer = reader, writer
         self.garbage = ""
         self.broken = ""
         self.ended = asyncio.Event()  # no further message will come
@@ -79,7 +91,7 @@ class StdioStreams:
     async def _lines(self) -> AsyncIterator[bytes]:
         parts: list[bytes] = []
         size = 0
-        while chunk := await self.child.stdout.read(2**18):
+        while chunk := await self._reader.read(2**18):
             *whole, rest = chunk.split(b"\n")
             for line in whole:
                 parts.append(line)
@@ -94,11 +106,11 @@ class StdioStreams:
     async def _send(self, outward: Any, inward: Any) -> None:
         import anyio
 
-        stdin = self.child.stdin
+        writer = self._writer
         try:
             async for item in outward:
-                stdin.write(_encoded(item))
-                await stdin.drain()
+                writer.write(_encoded(item))
+                await writer.drain()
         except OSError:
             # It closed its stdin but may live on: without this the call would wait for its timeout.
             self.broken = self.broken or "closed its stdin"

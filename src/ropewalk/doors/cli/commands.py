@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
     "tools call": ("tools:call", "Call one tool and print its result."),
+    "mcp": ("mcp:mcp", "Serve flows and tools as the tools of an MCP server."),
     "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
     "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
 }

@@ -1,0 +1,94 @@
+"""Values and errors as CallToolResults: one table from an error to what a client is told.
+
+A tool that fails answers with `isError` and says which node failed, so that a model can react; only a request that
+makes no sense is a protocol error. Texts of errors that nobody raised on purpose stay here, in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import orjson
+
+from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ValidationFailed
+from ...source import visible
+from ...tools.mcp_request import ServerRefused
+from ...values import Json
+from .schemas import shown_value
+
+log = logging.getLogger("ropewalk.mcp.server")
+
+RUN: Final = "ropewalk/run"
+ERROR: Final = "ropewalk/error"
+_LONGEST: Final = 4_000  # characters of an error; a model has to read them
+
+
+def given(value: Json, schema: dict[str, Json] | None, *, about: dict[str, Json] | None = None, note: str = "") -> Any:
+    """A value as structured content and, for clients that do not read that, as text. `note` is said beside it."""
+    import mcp_types as types
+
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    content: list[Any] = [types.TextContent(type="text", text=text)]
+    if note:
+        content.append(types.TextContent(type="text", text=note))
+    meta: Any = None if about is None else {RUN: about}
+    return types.CallToolResult(content=content, structured_content=shown_value(schema, value), _meta=meta)
+
+
+def failed(message: str, about: dict[str, Json]) -> Any:
+    """A result that says what went wrong, in words and (`_meta`) as data."""
+    import mcp_types as types
+
+    text = visible(message)
+    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    meta: Any = {ERROR: about}
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True, _meta=meta)
+
+
+def explained(name: str, error: Exception) -> Any:
+    """The result for what a call raised; raises MCPError for what is no answer of a tool."""
+    if isinstance(error, ServerRefused):
+        return _refused(error)
+    about: dict[str, Json] = {"kind": type(error).__name__}
+    if isinstance(error, FlowFailed):
+        return failed(_of_flow(error, about), about)
+    if isinstance(error, (InvalidInput, InvalidFlow, ValidationFailed)):
+        about["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
+        what = "the arguments do not fit" if not isinstance(error, InvalidFlow) else "the flow cannot run now"
+        return failed("\n".join([f"{what}:", *map(str, error.problems)]) if error.problems else str(error), about)
+    if isinstance(error, ToolError):
+        about["tool"] = error.tool_id
+        return failed(f"{error.tool_id}: {error.reason}", about)
+    if isinstance(error, (RopewalkError, ConnectionError, TimeoutError)):
+        return failed(str(error), about)
+    log.error("calling %s raised", name, exc_info=error)
+    return failed("internal error; the log of the server has it", {"kind": "InternalError"})
+
+
+def _refused(error: ServerRefused) -> Any:
+    """The protocol error of a server behind us, as it sent it."""
+    from mcp import MCPError
+
+    if isinstance(error.__cause__, MCPError):
+        raise MCPError.from_error_data(error.__cause__.error) from error
+    return failed(str(error), {"kind": "ServerRefused"})
+
+
+def _of_flow(error: FlowFailed, about: dict[str, Json]) -> str:
+    """The node that failed, its tool and why; the same goes into `about`."""
+    result = error.result
+    about |= {"runId": error.run_id, "status": error.status, "message": str(error)}
+    said = result.get("error")
+    listed = result.get("errors")
+    if not isinstance(said, dict) and isinstance(listed, list) and listed:
+        said = listed[-1]
+    if not isinstance(said, dict):
+        return f"{error} (run {error.run_id}, {error.status})"
+    node = said.get("nodeId") or said.get("node") or said.get("path")
+    about |= {key: said[key] for key in ("path", "tool", "attempts", "message") if said.get(key) is not None}
+    if node:
+        about["node"] = node
+    where = f"node {node!r} failed" if node else f"the run ended as {error.status}"
+    tool = f" in tool {said['tool']!r}" if said.get("tool") else ""
+    return f"{where}{tool}: {said.get('message', '')} (run {error.run_id})"

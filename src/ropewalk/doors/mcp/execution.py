@@ -1,0 +1,74 @@
+"""One run on behalf of a client: its progress per node told, stopped when the client cancels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...engine.engine import new_run_id
+from ...events import Event
+from ...tools.progress import Progress
+from ...tools.result import ProgressEvent
+from ...values import Json
+from .offer import Asked
+
+if TYPE_CHECKING:
+    from ...app import App
+
+_STOPPING: Final = 5.0  # seconds a stopped run may take to let its tools go
+_ENDS: Final = {"node.finished": "done", "node.failed": "failed", "node.skipped": "skipped"}
+
+Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], Awaitable[Any]]
+"""Runs a flow: arguments, run id, watcher of events."""
+
+
+class Steps:
+    """The events of a run as progress: a node counts when it starts and when it ends, so that the number grows
+    with each notification. The total is what the flow declares; loops that go past it have none."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._nodes = self._done = 0
+        self.failed: Event | None = None
+
+    def take(self, event: Event) -> None:
+        """Tell one event, where it is of a node."""
+        data: Any = event.data or {}
+        path = event.path or event.node
+        if event.kind in ("run.started", "run.resumed"):
+            self._nodes = int(data.get("nodes") or 0)
+        elif event.kind == "node.started":
+            self._tell(1, f"{path}: started")
+        elif event.kind in _ENDS:
+            if event.kind == "node.failed" and not data.get("handled"):
+                self.failed = event
+            why = data.get("message") or data.get("reason")
+            said = f"{path}: {_ENDS[event.kind]}" + (f" ({why})" if why else "")
+            self._tell(2 if event.kind == "node.skipped" else 1, said)
+
+    def _tell(self, more: int, message: str) -> None:
+        self._done += more
+        total = 2 * self._nodes
+        self._progress.tell(ProgressEvent(self._done, total if self._done <= total else None, message))
+
+
+async def executed(app: App, execute: Execute, args: dict[str, Json], run_id: str | None, asked: Asked) -> Any:
+    """What the run gave; cancelled, it is stopped first, which its record says."""
+    import anyio
+
+    own = run_id or new_run_id()
+    progress = Progress(asked.on_progress)
+    steps = Steps(progress)
+    task = asyncio.ensure_future(execute(args, own, steps.take))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            app.runs.stop(own)
+            await asyncio.wait([task], timeout=_STOPPING)
+            task.cancel()
+            await asyncio.wait([task], timeout=_STOPPING)
+        raise
+    await progress.flush()
+    return task.result().to_dict()

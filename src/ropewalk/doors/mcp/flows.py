@@ -1,0 +1,165 @@
+"""Flows as tools: those in files, and the chains and compositions of the store.
+
+A call is a run like any other, in the same store. The same idempotency key gives the same run, so that a client
+that asks again after a crash gets the result of before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...engine.flowtool import tool_name, value_of
+from ...errors import InvalidFlow, NotFound
+from ...events import Event
+from ...values import Json, digest
+from .answers import given
+from .execution import Execute, executed
+from .offer import Asked, Offered
+
+if TYPE_CHECKING:
+    from ...app import App
+    from ...definitions import Loaded
+
+log = logging.getLogger("ropewalk.mcp.server")
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+STORED: Final = ("chain", "composition")
+_EXPERIENCE: Final = ("experience.yaml", "experience.yml", "experience.json")
+
+
+class Flows:
+    """The flows of an app: `places` are files, directories and globs beside `home`; with `stored` also the store's."""
+
+    def __init__(self, app: App, places: Iterable[str], home: Path, *, stored: bool = True) -> None:
+        self._app, self._places, self._home, self._stored = app, tuple(places), home, stored
+        self._known: dict[Path, tuple[Any, Loaded | None]] = {}
+        self.broken: dict[str, str] = {}
+        """Why a file is not offered, by its path."""
+
+    def version(self) -> Any:
+        """Which there are, and of when."""
+        files = tuple((str(file), _stamp(file)) for file in self._files())
+        return files, tuple((d.kind, d.id, d.fingerprint) for d in self._definitions()), self._app.toolbox.version
+
+    def offered(self) -> Iterator[Offered]:
+        """One tool per flow; a file that is no sound flow is left out, and `broken` says why."""
+        for file in self._files():
+            loaded = self._loaded(file)
+            if loaded is not None:
+                yield self._offer(f"file:{file}", loaded, self._of_file(loaded))
+        for definition in self._definitions():
+            loaded = self._app.definitions.stored(definition)
+            yield self._offer(f"{definition.kind}:{definition.id}", loaded, self._of_store(definition))
+
+    async def connect(self) -> None:
+        """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
+        for file in self._files():
+            loaded = self._loaded(file)
+            if loaded is not None:
+                await self._app.connect_for(loaded.flow)
+
+    # --- which there are
+
+    def _files(self) -> list[Path]:
+        return list(dict.fromkeys(file for place in self._places for file in _found(self._home, place)))
+
+    def _definitions(self) -> list[Any]:
+        if not self._stored:
+            return []
+        return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
+
+    def _loaded(self, file: Path) -> Loaded | None:
+        stamp = _stamp(file), self._app.toolbox.version
+        known = self._known.get(file)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        loaded: Loaded | None = None
+        self.broken.pop(str(file), None)
+        try:
+            found = self._app.load(file)
+            self._app.ensure(found)
+            loaded = found
+        except (InvalidFlow, NotFound) as error:
+            self.broken[str(file)] = str(error)
+            log.warning("%s is not offered: %s", file, error)
+        self._known[file] = (stamp, loaded)
+        return loaded
+
+    # --- how they are called
+
+    def _of_file(self, loaded: Loaded) -> Execute:
+        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
+            return await self._app.run(loaded, args, run_id=run_id, on_event=on_event)
+
+        return execute
+
+    def _of_store(self, definition: Any) -> Execute:
+        service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
+
+        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
+            return await service.execute(definition.id, {"input": args, "executionId": run_id}, on_event=on_event)
+
+        return execute
+
+    def _offer(self, id: str, loaded: Loaded, execute: Execute) -> Offered:
+        tool = self._app.as_tool(loaded)
+
+        async def call(args: dict[str, Json], asked: Asked) -> Any:
+            run_id = None if asked.key is None else f"mcp-{digest([id, asked.key])}"
+            result = await executed(self._app, execute, args, run_id, asked)
+            about = {"runId": result.get("executionId"), "status": result.get("status")}
+            return given(value_of(result), tool.output_schema, about=about, note=_missed(result))
+
+        return Offered(
+            id=id,
+            wanted=tool_name(loaded.name),
+            description=tool.description.strip() or f"Runs the {loaded.kind} {loaded.name!r}.",
+            input_schema=tool.input_schema,
+            output_schema=tool.output_schema,
+            call=call,
+        )
+
+
+def _missed(result: dict[str, Any]) -> str:
+    """What failed in a run that reached its end all the same."""
+    if result.get("status") != "partial":
+        return ""
+    said = [
+        f"{e.get('nodeId') or e.get('node') or e.get('path')}: {e.get('message')}" for e in result.get("errors") or ()
+    ]
+    return "\n".join(["the run is partial; what failed:", *said])
+
+
+def _found(home: Path, place: str) -> Iterator[Path]:
+    """The files behind a place: itself; the documents and experiences in a directory; what a glob matches."""
+    path = home / place
+    if path.is_dir():
+        if any((path / name).is_file() for name in _EXPERIENCE):
+            yield path
+            return
+        for inner in sorted(path.iterdir()):
+            if inner.is_dir():
+                if any((inner / name).is_file() for name in _EXPERIENCE):
+                    yield inner
+            elif inner.suffix in SUFFIXES:
+                yield inner
+    elif any(sign in place for sign in "*?["):
+        yield from (found for found in sorted(home.glob(place)) if found.suffix in SUFFIXES or found.is_dir())
+    else:
+        yield path
+
+
+def _stamp(file: Path) -> Any:
+    """Unequal after a change; of an experience that of its document."""
+    documents = [file / name for name in _EXPERIENCE] if file.is_dir() else [file]
+    found = []
+    for document in documents:
+        try:
+            about = document.stat()
+        except OSError:
+            continue
+        found.append((about.st_mtime_ns, about.st_size, about.st_ino))
+    return tuple(found)

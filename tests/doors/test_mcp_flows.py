@@ -1,0 +1,218 @@
+"""`ropewalk mcp` on standard input and output: flows as tools, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_project import COMMAND, ERAS, REPORT, Served, environment, served
+
+from ropewalk.app import App
+from ropewalk.errors import InvalidFlow
+from ropewalk.tools.mcp import ServerRefused
+from ropewalk.tools.result import ProgressEvent
+
+__all__ = ["served"]
+
+
+def text(result: Any) -> str:
+    return "\n".join(part.text for part in result.content)
+
+
+def runs(served: Served) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [COMMAND, "runs", "ls", "--json"],
+        cwd=served.home,
+        env={**os.environ},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return list(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_flow_is_a_tool_with_schemas_that_answers_with_structured_content(served: Served, era: str) -> None:
+    async def case() -> None:
+        async with served.client(mode=era) as mcp:
+            await mcp.connect("here")
+            tools = {tool.name: tool for tool in mcp.tools("here")}
+            assert list(tools) == ["broken", "shout", "slow_one"]
+            assert tools["shout"].description == "Say it loud."
+            assert tools["broken"].description == "Runs the chain 'broken'."
+            assert tools["shout"].input_schema["required"] == ["text"]
+            wrapped = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
+            assert tools["shout"].output_schema == wrapped
+            result = await mcp.call_tool("here", "shout", {"text": "ahoy"})
+            assert (result.structured_content, text(result), result.is_error) == ({"result": "AHOY"}, "AHOY", False)
+            run = result.meta["ropewalk/run"]
+            assert run["status"] == "completed"
+            assert [row["id"] for row in runs(served)] == [run["runId"]]
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_progress_is_told_per_node_and_only_grows(served: Served, era: str) -> None:
+    async def case() -> None:
+        told: list[ProgressEvent] = []
+        async with served.client(mode=era) as mcp:
+            await mcp.call_tool("here", "shout", {"text": "a"}, on_progress=told.append)
+        assert [event.message for event in told] == ["up: started", "up: done", "again: started", "again: done"]
+        assert [(event.progress, event.total) for event in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_failure_names_the_node_and_is_no_protocol_error(served: Served, era: str) -> None:
+    async def case() -> None:
+        async with served.client(mode=era) as mcp:
+            result = await mcp.call_tool("here", "broken")
+            assert result.is_error
+            assert text(result).startswith("node 'off' failed in tool 'fail': the mill is closed (run ")
+            about = result.meta["ropewalk/error"]
+            assert (about["node"], about["tool"], about["message"]) == ("off", "fail", "the mill is closed")
+            assert "Traceback" not in str(result)
+            unfit = await mcp.call_tool("here", "shout", {"text": 3})
+            assert unfit.is_error
+            assert text(unfit) == 'the arguments do not fit:\ninput.text: 3 is not of type "string"'
+            with pytest.raises(ServerRefused, match="Unknown tool: shuot; did you mean shout"):
+                await mcp.call_tool("here", "shuot")
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_cancelling_stops_the_run(served: Served, era: str) -> None:
+    async def case() -> None:
+        begun = asyncio.Event()
+        async with served.client(mode=era) as mcp:
+            call = asyncio.create_task(mcp.call_tool("here", "slow_one", on_progress=lambda _: begun.set()))
+            await asyncio.wait_for(begun.wait(), 30)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            # Its answer comes after the run has ended: one server answers in order of what it has to do.
+            while runs(served)[0]["status"] == "running":
+                await mcp.call_tool("here", "shout", {"text": "still here"})
+        [slow] = [run for run in runs(served) if run["name"] == "slow one"]
+        assert slow["status"] == "stopped"
+        assert (served.home / "cancelled").exists()
+
+    asyncio.run(asyncio.wait_for(case(), 60))
+
+
+def test_a_call_made_again_under_its_key_gives_the_run_of_before(served: Served) -> None:
+    async def case() -> None:
+        async with served.client() as mcp:
+            first = await mcp.call_tool("here", "shout", {"text": "once"}, key="order-7")
+            again = await mcp.call_tool("here", "shout", {"text": "once"}, key="order-7")
+            other = await mcp.call_tool("here", "shout", {"text": "once"}, key="order-8")
+        ids = [result.meta["ropewalk/run"]["runId"] for result in (first, again, other)]
+        assert ids[0] == ids[1] != ids[2]
+        assert again.structured_content == {"result": "ONCE"}
+        assert (served.home / "calls").read_text().split() == ["once", "ONCE"] * 2
+
+    asyncio.run(case())
+
+
+def test_a_partial_run_gives_its_value_and_says_what_failed(served: Served) -> None:
+    served.write("flows/report.yaml", REPORT)
+
+    async def case() -> None:
+        async with served.client() as mcp:
+            result = await mcp.call_tool("here", "report")
+            assert result.structured_content == {"result": {"up": "A", "off": None}}
+            assert text(result).endswith("the run is partial; what failed:\noff: no luck")
+            assert result.meta["ropewalk/run"]["status"] == "partial"
+
+    asyncio.run(case())
+
+
+def test_stored_chains_files_given_and_experiences_are_offered(served: Served) -> None:
+    served.write("hello/experience.yaml", (Path(__file__).parents[2] / HELLO / "experience.yaml").read_text())
+    served.write("hello/tools/greet.py", (Path(__file__).parents[2] / HELLO / "tools/greet.py").read_text())
+    stored = {"name": "kept", "nodes": [{"id": "up", "type": "tool", "tool": "upper", "params": {"text": "b"}}]}
+    app = App.open(served.home)
+    kept = app.chains.core.create_chain(stored)
+    app.store.close()
+
+    async def case() -> None:
+        async with served.client("hello") as mcp:
+            await mcp.connect("here")
+            assert [tool.name for tool in mcp.tools("here")] == ["broken", "shout", "slow_one", "hello-tool", "kept"]
+            result = await mcp.call_tool("here", "hello-tool")
+            assert result.structured_content["result"]["greeting"] == "hello, World"
+            assert (await mcp.call_tool("here", "kept")).structured_content == {"result": {"up": "B"}}
+        [listed] = App.open(served.home).chains.core.list_chains()
+        assert (listed["id"], listed["runCount"]) == (kept["id"], 1)
+
+    asyncio.run(case())
+
+
+HELLO = "examples/experiences/hello"
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_change_of_the_flows_is_announced(served: Served, era: str) -> None:
+    async def case() -> None:
+        lists: asyncio.Queue[list[str]] = asyncio.Queue()
+        async with served.client(mode=era) as mcp:
+            mcp.on_tools(lambda _, tools: lists.put_nowait([tool.name for tool in tools]))
+            await mcp.connect("here")
+            assert await lists.get() == ["broken", "shout", "slow_one"]
+            served.write("flows/added.yaml", "kind: chain\nname: added\nnodes: [{id: a, type: delay, delay: 1}]\n")
+            assert await asyncio.wait_for(lists.get(), 20) == ["added", "broken", "shout", "slow_one"]
+            served.write("flows/added.yaml", "kind: chain\nname: [\n")
+            assert await asyncio.wait_for(lists.get(), 20) == ["broken", "shout", "slow_one"]
+
+    asyncio.run(case())
+
+
+def test_a_file_given_that_is_wrong_ends_the_command(served: Served) -> None:
+    bad = served.write("bad.yaml", "kind: chain\nname: bad\nnodes: [{id: a, type: tool}]\n")
+    done = subprocess.run([COMMAND, "mcp", bad], cwd=served.home, input="", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "bad.yaml:3:" in done.stderr
+    assert done.stdout == ""
+    with pytest.raises(InvalidFlow):
+        App("memory").load(bad)
+
+
+@pytest.mark.parametrize("end", ["eof", "term"])
+def test_the_process_ends_when_its_client_closes_it_or_it_is_told_to(served: Served, end: str) -> None:
+    child = subprocess.Popen(
+        [COMMAND, "mcp"],
+        cwd=served.home,
+        env={**os.environ, **environment()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    for message in (
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "slow_one", "_meta": {"progressToken": 1}}},
+    ):
+        child.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        child.stdin.flush()
+    lines = [json.loads(child.stdout.readline()) for _ in range(2)]
+    assert lines[0]["result"]["capabilities"]["tools"] == {"listChanged": True}
+    assert lines[1]["params"]["message"] == "rest: started"
+    if end == "eof":
+        child.stdin.close()
+    else:
+        child.send_signal(signal.SIGTERM)
+    assert child.wait(20) == (0 if end == "eof" else 130)
+    child.stdout.close()
+    child.stderr.close()  # type: ignore[union-attr]
+    assert [run["status"] for run in runs(served)] == ["stopped"]
