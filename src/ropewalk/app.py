@@ -127,7 +127,7 @@ class App:
     def runs(self) -> Runs:
         from .runs import Runs
 
-        return Runs(self.engine)
+        return Runs(self)
 
     async def __aenter__(self) -> App:
         return self
@@ -292,8 +292,12 @@ class App:
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))
 
+    def outcome(self, result: Mapping[str, Json]) -> Outcome:
+        """What the engine gave, as `run` returns it."""
+        return outcome(result)
 
-def outcome(result: dict[str, Json]) -> Outcome:
+
+def outcome(result: Mapping[str, Json]) -> Outcome:
     """A notation's result with the names that every outcome has."""
     named = {"runId": result.get("executionId")}
     if "finalState" not in result:

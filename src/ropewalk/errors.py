@@ -24,6 +24,7 @@ RopewalkError
 ├── RunStopped           somebody stopped the run
 ├── RunBusy              another live process owns the run: `.owner`
 ├── PartOfRun            a run that is part of another is not resumed by itself: `.parent`
+├── NothingToRetry       an ended run has nothing that could be done again as asked
 ├── FlowFailed           a flow called as a tool did not reach its end: `.result`
 ├── NoExecutor           a run cannot go on without the tool executor it was started with
 ├── JournalConflict      the record of a run does not fit what the flow does now
@@ -278,6 +279,14 @@ class PartOfRun(RopewalkError):
     def __init__(self, run_id: str, parent: str) -> None:
         self.run_id, self.parent = run_id, parent
         super().__init__(f"run {run_id} is part of run {parent} and goes on with it; resume that one")
+
+
+class NothingToRetry(RopewalkError):
+    """A run cannot go on as was asked; the text says why, and what would be right."""
+
+    def __init__(self, run_id: str, message: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id}: {message}")
 
 
 class FlowFailed(RopewalkError):

@@ -237,16 +237,26 @@ def test_ended_run_can_be_set_running_again(store: Store) -> None:
         await log.append(Entry("a", "call", data=1))
         await log.append(Entry("b", "call_failed", data={"m": 1}))
         await log.append(Entry("c", "call", data=1))
+        log.touch("c", 1.5)
         await log.finish("failed", None, {"m": 1})
         log = await store.reopen("r", again=True)
         assert log.finished is None
         row = store.get_run("r")
         assert row is not None
-        assert (row.status, row.ended_at, row.epoch) == ("running", None, 2)
+        assert (row.status, row.ended_at, row.epoch, row.error, row.spent) == ("running", None, 2, None, 0.0)
         await log.forget([("b", "call_failed"), ("c", "call"), ("nothing", "call")])
+        assert set(log.past) == {("a", "call"), ("#1", "ending")}
         await log.append(Entry("c", "call", data=2))
-        assert [(e.path, e.data) for e in store.history("r")] == [("a", 1), ("c", 2)]
+        assert [(e.path, e.data) for e in store.history("r") if e.kind == "call"] == [("a", 1), ("c", 2)]
         assert await log.finish("completed", 5) == "completed"
+        log = await store.reopen("r", again=True)
+        await log.finish("stopped", None)
+        endings = [e for e in store.history("r") if e.kind == "ending"]
+        assert [(e.path, e.data["status"], e.data["error"], e.data["spent"]) for e in endings] == [
+            ("#1", "failed", {"m": 1}, 1.5),
+            ("#2", "completed", None, 0.0),
+        ]
+        assert all(e.ended > 1e9 for e in endings)
 
     run(test())
 

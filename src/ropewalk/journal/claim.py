@@ -8,15 +8,19 @@ from typing import Final
 
 from ..errors import NotFound, RunBusy
 from ..frozen import dataclass
-from .blobs import Packed
+from .blobs import Packed, dump
 from .connection import Connection, fetch
-from .journal import NewRun
+from .journal import NewRun, ending
 from .lease import Owner, judge, me
-from .sql_rows import keep
+from .sql_rows import keep, load
 
 _CREATE: Final = """
     INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent)
     VALUES (?, ?, ?, ?, 'running', ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
+"""
+
+_ENDED: Final = """
+    SELECT status, ended_at, error, result_count, error_count, spent FROM run JOIN lease ON run = seq WHERE seq = ?
 """
 
 
@@ -120,7 +124,22 @@ def take(
     if not mine:  # Somebody else took it a moment ago.
         return take(connection, id, lease, again, settled, moment)
     if status != "running":
-        connection.execute(
-            "UPDATE run SET status = 'running', ended_at = NULL, stop_requested = 0 WHERE seq = ?", (seq,)
-        )
+        _set_running(connection, seq, epoch)
     return Claim(seq=seq, epoch=epoch + 1)
+
+
+def _set_running(connection: Connection, seq: int, epoch: int) -> None:
+    """An ended run runs again, with its time before it; how it had ended stays among its facts."""
+    [(status, at, error, results, errors, spent)] = fetch(connection, _ENDED, (seq,))
+    entry = ending(epoch, status, at, load(connection, error), results, errors, spent)
+    connection.execute(
+        "INSERT INTO entry (run, path, kind, node, data, digest, started, ended) VALUES (?, ?, ?, '', ?, '', ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (seq, entry.path, entry.kind, dump(entry.data, "ending"), entry.started, entry.ended),
+    )
+    connection.execute(
+        "UPDATE run SET status = 'running', ended_at = NULL, stop_requested = 0, result = NULL, error = NULL,"
+        " result_count = 0, error_count = 0 WHERE seq = ?",
+        (seq,),
+    )
+    connection.execute("UPDATE lease SET spent = 0 WHERE run = ?", (seq,))

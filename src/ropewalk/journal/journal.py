@@ -24,7 +24,8 @@ STATUSES: Final = ("running", "completed", "partial", "failed", "stopped", "time
 
 DECISIONS: Final = frozenset(("call", "timer", "items", "branch"))
 """Kinds that are written once and stand: a second, different one is a JournalConflict. Of any
-other kind ("call_failed", "attempt", "node", "skip") the latest stands."""
+other kind ("call_failed", "attempt", "node", "skip") the latest stands. The store itself writes one more:
+"ending" (see `ending`)."""
 
 Key: TypeAlias = tuple[str, str]
 """(path, kind)"""
@@ -149,7 +150,7 @@ class Log(Protocol):
         ...
 
     async def forget(self, keys: Iterable[Key], /) -> None:
-        """Remove facts, so that their nodes run again (`retry --from`)."""
+        """Remove facts, from `past` too, so that their nodes run again (`retry --from`)."""
         ...
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
@@ -246,12 +247,19 @@ class Store(Protocol):
 
     async def reopen(self, run_id: str, /, *, again: bool = False) -> Log:
         """As `open`, for a run that exists (NotFound otherwise); with `again` an ended run is
-        set running once more."""
+        set running once more, as if no time were spent yet; how it had ended is kept among its facts."""
         ...
 
     def close(self) -> None:
         """Write what was appended, release the runs held, let go of everything. Idempotent."""
         ...
+
+
+def ending(epoch: int, status: str, at: float | None, error: Json, results: int, errors: int, spent: float) -> Entry:
+    """The fact that a run, which is set running again, had ended in the hands of its `epoch`-th owner."""
+    when = at or 0.0
+    data = {"status": status, "error": error, "results": results, "errors": errors, "spent": spent}
+    return Entry(f"#{epoch}", "ending", "", data, "", when, when)
 
 
 def matches(row: RunRow, filters: Mapping[str, Any], error_text: str) -> bool:

@@ -14,14 +14,14 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import orjson
 
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, StoreError
 from ..values import Json, check_json
-from .journal import DECISIONS, STATUSES, Definition, Entry, Key, NewRun, RunRow, matches
+from .journal import DECISIONS, STATUSES, Definition, Entry, Key, NewRun, RunRow, ending, matches
 
 
 class MemoryStore:
@@ -177,7 +177,8 @@ class MemoryStore:
             return MemoryLog(self, record, past, finished=record.row())
         if record.log is not None and record.status == "running":
             raise RunBusy(record.new.id, _OWNER)
-        record.status, record.ended_at, record.stop_requested = "running", None, False
+        if record.status != "running":
+            record.begin_again(past)
         record.epoch += 1
         return self._hold(record, past)
 
@@ -199,7 +200,7 @@ class MemoryLog:
     """The journal of one run in memory. Appending is one dictionary write, or nothing at all."""
 
     def __init__(
-        self, store: MemoryStore, record: _Record, past: Mapping[Key, Entry], finished: RunRow | None = None
+        self, store: MemoryStore, record: _Record, past: dict[Key, Entry], finished: RunRow | None = None
     ) -> None:
         self.past, self.finished, self.resumed = past, finished, record.epoch > 1
         self._store, self._record = store, record
@@ -250,6 +251,7 @@ class MemoryLog:
                 raise self._lost()
             for key in keys:
                 self._record.entries.pop(key, None)
+                self.past.pop(key, None)
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
         if status not in STATUSES[1:]:
@@ -352,6 +354,15 @@ class _Record:
         if self.status == "running":
             count = sum(entry.kind in ("call", "node") for entry in self.history())
         return dataclasses.replace(row, input=None, context=None, document=None, result=None, result_count=count)
+
+    def begin_again(self, past: dict[Key, Entry]) -> None:
+        """An ended run runs once more; how it had ended stays among its facts."""
+        told = self.status, self.ended_at, self.error, self.result_count, self.error_count, self.spent
+        entry = ending(self.epoch, *told)
+        self.entries[entry.path, entry.kind] = past[entry.path, entry.kind] = entry
+        self.status, self.ended_at, self.stop_requested, self.spent = "running", None, False, 0.0
+        self.result = self.error = None
+        self.result_count = self.error_count = 0
 
     def history(self) -> list[Entry]:
         if self.entries or self.view is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Fenced, StoreError
@@ -35,7 +35,7 @@ class SqlLog:
         writer: Writer,
         seq: int,
         run: RunRow,
-        past: Mapping[Key, Entry],
+        past: dict[Key, Entry],
         finished: RunRow | None = None,
     ) -> None:
         self.run, self.past, self.finished = run, past, finished
@@ -98,13 +98,16 @@ class SqlLog:
         return future
 
     async def forget(self, keys: Iterable[Key]) -> None:
-        rows = [(self.seq, path, kind) for path, kind in keys]
+        gone = list(keys)
+        rows = [(self.seq, *key) for key in gone]
 
         def work(connection: Connection) -> None:
             self._write_lease(connection)
             connection.executemany("DELETE FROM entry WHERE run = ? AND path = ? AND kind = ?", rows)
 
         await self._do(work)
+        for key in gone:
+            self.past.pop(key, None)
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
         if status not in STATUSES[1:]:

@@ -22,6 +22,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs ls": ("runs:ls", "List runs, newest first."),
     "runs show": ("runs:show", "Show one run: its nodes, attempts, results and errors."),
     "runs watch": ("runs:watch", "Follow a run while it goes on, also one of another process."),
+    "runs retry": ("rerun:retry", "Go on with a run that has ended: what failed runs again."),
     "runs stop": ("runs:stop", "Stop a run, also one of another process."),
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
@@ -30,7 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
     "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
 }
-GROUPS: Final = {"runs": "List, show, follow and stop runs.", "tools": "List, show and call tools."}
+GROUPS: Final = {"runs": "List, show, follow, retry and stop runs.", "tools": "List, show and call tools."}
 
 _EXIT_CODES = """\
 Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,

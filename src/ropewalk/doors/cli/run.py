@@ -66,7 +66,7 @@ def run(
             keep_state=keep_state,
         )
 
-    work = _followed(start, quiet=json, watch=watch, source=source)
+    work = followed(start, quiet=json, watch=watch, source=source)
     return with_app(work, near=source, project=project, store=store)
 
 
@@ -86,10 +86,10 @@ def resume(
             raise unknown_run(app, run_id)
         return await app.resume(run_id, on_event=on_event)
 
-    return with_app(_followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
+    return with_app(followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
 
 
-def _followed(
+def followed(
     start: Callable[[App, Callable[[Event], None]], Awaitable[Any]],
     *,
     quiet: bool,

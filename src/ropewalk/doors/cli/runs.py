@@ -87,6 +87,7 @@ def _details(run: dict[str, Any]) -> str:
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short(run['input'])}")
+    lines += [f"  before   {_ending(one)}" for one in run["endings"]]
     lines.append("")
     for node in run["nodes"]:
         if node["status"] == "decided":
@@ -100,6 +101,11 @@ def _details(run: dict[str, Any]) -> str:
     if run.get("result") is not None:
         lines += ["", f"result: {orjson.dumps(run['result'], option=orjson.OPT_INDENT_2).decode()}"]
     return visible("\n".join(lines))
+
+
+def _ending(one: dict[str, Any]) -> str:
+    """How a run had ended before it was retried."""
+    return f"{one['status']} {one['endTime']}" + (f": {_short(one['error'])}" if one["error"] is not None else "")
 
 
 def _decision(node: dict[str, Any]) -> str:

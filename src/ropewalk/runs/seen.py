@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .engine.engine import Engine
-from .events import Event
-from .journal.journal import Entry, RunRow
-from .values import Json
+from ..events import Event
+from ..journal.journal import Entry, RunRow
+from ..values import Json
+
+if TYPE_CHECKING:
+    from ..app import App, Outcome
+    from ..jobs import Executor
 
 EVENT_OF = {
     "call": "node.finished",
@@ -22,6 +25,7 @@ EVENT_OF = {
     "timer": "timer.set",
     "items": "items.listed",
     "branch": "branch.taken",
+    "ending": "run.retried",
 }
 
 
@@ -37,8 +41,8 @@ History = list[Entry]
 class Runs:
     """`app.runs`: every run in the store, whoever executes it."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.store = engine, engine.store
+    def __init__(self, app: App) -> None:
+        self.app, self.engine, self.store = app, app.engine, app.store
 
     def list(
         self,
@@ -82,6 +86,7 @@ class Runs:
             "input": row.input,
             "result": row.result,
             "error": row.error,
+            "endings": endings(history),
             "nodes": steps(history),
             "events": [event_of(run_id, entry).to_dict() for entry in history],
         }
@@ -100,6 +105,24 @@ class Runs:
     def stop(self, run_id: str) -> bool:
         """Stop a running run, in whatever process; True when it was running."""
         return self.engine.stop(run_id)
+
+    async def retry(
+        self,
+        run_id: str,
+        from_nodes: Sequence[str] = (),
+        *,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Outcome:
+        """Go on with a run that has ended: what failed runs again, of a for_each only the items that failed. With
+        `from_nodes` (ids, names or paths such as `each[3]/fetch`) those and everything that depends on them.
+
+        Everything else keeps its recorded result. Raises NothingToRetry where that would do nothing, NotFound for a
+        run or node that is not there, RunBusy while the run is being executed.
+        """
+        from .rerun import retry
+
+        return self.app.outcome(await retry(self.app, run_id, from_nodes, executor, on_event))
 
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
         """Its events so far and as they are recorded, until the run has ended, or its process is
@@ -145,13 +168,18 @@ def steps(history: Iterable[Entry]) -> list[dict[str, Json]]:
     told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
     found = []
     for entry in listed:
-        if entry.kind == "attempt" and entry.path in told:
+        if entry.kind == "ending" or (entry.kind == "attempt" and entry.path in told):
             continue
         row = step(entry)
         if entry.kind == "node" and entry.path in failed:
             row |= {"status": "failed", "value": None, "error": failed[entry.path].data}
         found.append(row)
     return found
+
+
+def endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
+    """How a run had ended before it was set running again, the earliest first."""
+    return [{**entry.data, "endTime": iso(entry.ended)} for entry in history if entry.kind == "ending"]
 
 
 def step(entry: Entry) -> dict[str, Json]:

@@ -1,0 +1,8 @@
+"""Runs as people work with them: looked at, retried, forked, compared, cleared away.
+
+`seen.py` lists and shows them, `rerun.py` goes on with them, `cone.py` says what of a run is done again.
+"""
+
+from .seen import EVENT_OF, Runs, event_of, iso, step, steps, summary
+
+__all__ = ["EVENT_OF", "Runs", "event_of", "iso", "step", "steps", "summary"]

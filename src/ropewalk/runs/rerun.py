@@ -1,0 +1,160 @@
+"""Going on with a run that has ended: from what failed, or from the nodes one names.
+
+What is recorded elsewhere stays and is not called again. Flows that a run called as tools are runs of their own, part
+of it: those that failed go on in the same way, those that are done again forget everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotFound, NothingToRetry, PartOfRun, RunBusy, StoreError
+from ..events import Event
+from ..frozen import dataclass
+from ..ir import Flow
+from ..journal.journal import Entry, Key, Log, RunRow, Store
+from ..values import Json, closest
+from .cone import Cone, Failure, failures, named
+from .instances import Instances
+
+if TYPE_CHECKING:
+    from ..app import App
+    from ..jobs import Executor
+
+MOST_PARTS = 100_000
+_WELL = ("completed", "partial")
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What a retry forgets: `keys` of the run itself; `parts` are the runs that are part of it, and whether each
+    starts from nothing."""
+
+    keys: list[Key]
+    parts: list[tuple[RunRow, bool]]
+
+
+async def retry(
+    app: App,
+    run_id: str,
+    nodes: Sequence[str],
+    executor: Executor | None,
+    on_event: Callable[[Event], None] | None,
+) -> dict[str, Json]:
+    """See `Runs.retry`."""
+    store = app.store
+    row = ended(store, run_id)
+    job = await app.jobs.again(row, executor=executor, on_event=on_event)
+    planned(job.flow, row, store.history(run_id), store, nodes)  # before anything changes
+    log = await store.reopen(run_id, again=True)
+    try:
+        await _forget(app, log, planned(job.flow, row, list(log.past.values()), store, nodes))
+    except BaseException:
+        await log.release()
+        raise
+    return await app.engine.drive(job, log)
+
+
+def ended(store: Store, run_id: str) -> RunRow:
+    """The run, which has ended and is part of no other; else the error that says what is to be done instead."""
+    row = known(store, run_id)
+    if row.parent is not None:
+        raise PartOfRun(run_id, row.parent)
+    if not store.durable:
+        raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to go on with them")
+    if row.ended_at is None:
+        if any(orphan.id == run_id for orphan in store.orphans()):
+            raise NothingToRetry(run_id, f"its process is gone before it ended; go on with: ropewalk resume {run_id}")
+        raise RunBusy(run_id, row.owner)
+    return row
+
+
+def known(store: Store, run_id: str) -> RunRow:
+    """The run; NotFound, with what was probably meant, where there is none."""
+    row = store.get_run(run_id)
+    if row is None:
+        raise NotFound("run", run_id, suggestion=closest(run_id, [one.id for one in store.list_runs(limit=200)]))
+    return row
+
+
+def planned(flow: Flow, row: RunRow, history: Iterable[Entry], store: Store, nodes: Sequence[str]) -> Again:
+    """What is to be forgotten of an ended run, that it goes on; raises NothingToRetry, or NotFound for a node."""
+    entries = list(history)
+    found = Instances(flow.body, entries)
+    parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
+    gave_up = list(failures(found))
+    if not nodes and row.status == "completed":
+        raise NothingToRetry(row.id, "it has completed; name the node that it is to be run from (--from NODE)")
+    cone = Cone()
+    for name in nodes:
+        for instance in named(found, flow, name):
+            cone.again(instance)
+    if nodes:
+        _all_in(row, cone, [one for one in gave_up if one.fatal])
+    else:
+        _failed(cone, gave_up, parts)
+    keys = cone.forgotten(entries)
+    return Again(
+        keys,
+        [(part, anew) for path, part in parts.items() if (anew := _anew(path, part, found, cone, keys)) is not None],
+    )
+
+
+def _failed(cone: Cone, gave_up: list[Failure], parts: dict[str, RunRow]) -> None:
+    """What failed begins anew; what has something inside goes on with its last attempt, where what succeeded stays."""
+    for failure in gave_up:
+        last = failure.attempt
+        part = parts.get(last.path)
+        if ("call_failed" not in last.facts and last.inside) or (part is not None and part.status not in _WELL):
+            cone.go_on(last)
+        else:
+            cone.again(last.instance)
+
+
+def _all_in(row: RunRow, cone: Cone, fatal: list[Failure]) -> None:
+    left = [one.attempt for one in fatal if not (cone.holds(one.attempt.path) or one.attempt.path in cone.ended)]
+    if left:
+        names = ", ".join(dict.fromkeys(one.instance.base for one in left[:3]))
+        again = " ".join(f"--from {one.instance.node.id}" for one in left[:1])
+        raise NothingToRetry(row.id, f"it would fail again at {names}, which does not depend on that; add {again}")
+
+
+def _anew(path: str, part: RunRow, found: Instances, cone: Cone, keys: list[Key]) -> bool | None:
+    """Whether a part starts from nothing (True), goes on (False), or stays as it is (None)."""
+    if cone.holds(path):
+        return True
+    attempt = found.at(path)
+    facts = attempt.facts if attempt is not None else {}
+    settled = "call" in facts or ("call_failed" in facts and path not in cone.ended)
+    return None if settled or part.status in _WELL else False
+
+
+async def _forget(app: App, log: Log, again: Again) -> None:
+    for part, anew in again.parts:
+        await _part_again(app, part, anew)
+    await log.forget(again.keys)
+
+
+async def _part_again(app: App, part: RunRow, anew: bool) -> None:
+    """Set a part running, for its run to go on with; with `anew` from nothing."""
+    store = app.store
+    row = store.get_run(part.id)
+    if row is None or (row.ended_at is None and not anew):
+        return
+    inner = {one.id: one for one in store.list_runs(parent=part.id, limit=MOST_PARTS)}
+    log = await store.reopen(part.id, again=True)
+    try:
+        if anew:
+            entries = [entry for entry in log.past.values() if entry.kind != "ending"]
+            again = Again([(e.path, e.kind) for e in entries], [(one, True) for one in inner.values()])
+        else:
+            flow = app.definitions.loaded({**row.document, "kind": row.kind}, root=_root(row)).flow
+            again = planned(flow, row, list(log.past.values()), store, ())
+        await _forget(app, log, again)
+    finally:
+        await log.release()
+
+
+def _root(row: RunRow) -> Any:
+    return (row.context or {}).get("root")
