@@ -131,7 +131,7 @@ def layer(module: str) -> int:
 def may_be_named(one: Import, module: str, target: str) -> bool:
     """What stands on the same layer, and is known all the same."""
     if one.when == "typing":
-        return {target, module} <= PARTS_OF_THE_APP
+        return {room(target), room(module)} <= PARTS_OF_THE_APP
     return one.when == "lazy" and room(module) == STARTS_THE_OTHERS and room(target).startswith("doors.")
 
 
