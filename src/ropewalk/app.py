@@ -13,7 +13,7 @@ from .dialects.records import Record
 from .engine.engine import Engine, new_run_id
 from .errors import InvalidFlow, NotFound, PartOfRun
 from .events import Event
-from .fitting import Cards, check_variables, is_local, tools_of
+from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
 from .jobs import Executor, Jobs
 from .journal import Store, open_store
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .chains import Chains
+    from .claude.model import ModelClient
     from .compositions import Compositions
     from .definitions import Source
     from .experiences import Directories
@@ -47,7 +48,7 @@ class App:
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
     `.ropewalk/ropewalk.db` in `directory` (the working directory). `tools` are `@tool` functions,
     plain callables or Tools. `timeout` is in seconds per tool call, that of `limits` unless given;
-    with `sync="full"` a SQLite store survives a power cut, too.
+    with `sync="full"` a SQLite store survives a power cut, too. `model` is what agents ask, Claude unless given.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class App:
         directory: Path | str | None = None,
         sync: Literal["normal", "full"] = "normal",
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        model: ModelClient | None = None,
     ) -> None:
         self.toolbox = toolbox if toolbox is not None else Toolbox(tools)
         if toolbox is not None:
@@ -70,6 +72,8 @@ class App:
         self.runner = Runner(index=self.toolbox, timeout=seconds, flows=lambda: self.engine)
         self.project: str | None = None  # the directory whose configuration gave the tools; kept with each run
         self._address, self._directory, self._sync = store, directory, sync
+        self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
+        self._model = model
         self._store: Store | None = None
         self._engine: Engine | None = None
         self.definitions = Definitions(Cards(self.toolbox), limits)
@@ -101,6 +105,16 @@ class App:
         if self._engine is None:
             self._engine = Engine(self.store)
         return self._engine
+
+    @property
+    def model(self) -> ModelClient:
+        """What agents ask; made when it is first needed."""
+        if self._model is None:
+            from .claude.client import ClaudeClient
+            from .claude.settings import settings
+
+            self._model = ClaudeClient(settings(self.model_settings))
+        return self._model
 
     @cached_property
     def directories(self) -> Directories:
@@ -139,6 +153,8 @@ class App:
         """Leave no process and no open file behind. Idempotent."""
         if "directories" in self.__dict__:
             await self.directories.close()
+        if self._model is not None:
+            await self._model.close()
         await self.toolbox.close()
         if self._store is not None:
             self._store.close()
@@ -201,6 +217,10 @@ class App:
     async def connect_for(self, flow: Flow) -> None:
         """Connect the servers whose tools the flow names and that are not known yet."""
         missing = [tool for tool in tools_of(flow.body) if not is_local(tool) and self.toolbox.get(tool) is None]
+        if any(map(is_of_agents, missing)):
+            from .claude.memory import install
+
+            install(self.toolbox, lambda: self.model)
         if missing:
             await self.toolbox.connect_for(missing)
 

@@ -26,6 +26,8 @@ RopewalkError
 ├── PartOfRun            a run that is part of another is not resumed by itself: `.parent`
 ├── NothingToRetry       an ended run has nothing that could be done again as asked
 ├── FlowFailed           a flow called as a tool did not reach its end: `.result`
+├── ModelError           the model could not be asked, or did not come to an end: `.status .retryable`
+├── CompletionFailed     a conversation has no result: `.run_id .completion`
 ├── NoExecutor           a run cannot go on without the tool executor it was started with
 ├── JournalConflict      the record of a run does not fit what the flow does now
 ├── NotFound             no chain, run or the like has this id
@@ -295,6 +297,24 @@ class FlowFailed(RopewalkError):
     def __init__(self, message: str, *, run_id: str, status: str, result: dict[str, Any]) -> None:
         self.run_id, self.status, self.result = run_id, status, result
         self.retryable = status != "stopped"
+        super().__init__(message)
+
+
+class ModelError(RopewalkError):
+    """The model gave no answer, or none that can be used; `status` is the HTTP status where there was one.
+    `retryable` says that the same question may be answered when it is asked again."""
+
+    def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
+        self.status, self.retryable = status, retryable
+        super().__init__(message)
+
+
+class CompletionFailed(RopewalkError):
+    """A conversation came to no result. `completion` is what there is of it, the last answer included, where the
+    model was heard at all."""
+
+    def __init__(self, message: str, *, run_id: str, completion: Any = None) -> None:
+        self.run_id, self.completion = run_id, completion
         super().__init__(message)
 
 

@@ -64,6 +64,11 @@ def is_local(tool_id: str) -> bool:
     return tool_id.startswith(("impl:", "dataset:", "experience:"))
 
 
+def is_of_agents(tool_id: str) -> bool:
+    """Whether a tool is one that the loops of agents are made of: the model, an approval."""
+    return tool_id.startswith("ropewalk:")
+
+
 def tools_of(body: Graph) -> set[str]:
     """The ids of all tools that a region calls."""
     return {node.op.tool for node in calls_of(body)}

@@ -359,8 +359,9 @@ class Site(Protocol):
         """Run a body once per item, at most `limit` at once, results in item order."""
         ...
 
-    def call(self, tool: str, args: Expr, also: Expr | None = None, /) -> Step:
-        """A call of a tool: journaled, validated, cancellable. `also` is laid over `args` and not journaled."""
+    def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
+        """A call of a tool: journaled, validated, cancellable. `also` is laid over `args` and not journaled;
+        with `content` the value is `{value, content?}`."""
         ...
 
     def sleep(self, seconds: Expr, /) -> Step:

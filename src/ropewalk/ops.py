@@ -24,14 +24,16 @@ class Call:
     """Invoke `tool` with the object `args`. The only op that touches the world.
 
     The fields of `also` are laid over `args` as the call is made. They are no part of what a journaled call is
-    recognised by, so they may only hold what follows from the rest of the journal (the state, say)."""
+    recognised by, so they may only hold what follows from the rest of the journal (the state, say).
+    With `content` the value is `{value, content?}`: beside the value the parts of an MCP result that are no text."""
 
     tool: str
     args: Expr
     also: Expr | None = None
+    content: bool = False
 
     def compile(self, site: Site, /) -> Step:
-        return site.call(self.tool, self.args, self.also)
+        return site.call(self.tool, self.args, self.also, self.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

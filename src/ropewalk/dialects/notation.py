@@ -71,6 +71,7 @@ class Notation:
 NOTATIONS: Final[dict[str, Notation]] = {
     kind: Notation(kind, file)
     for kind, file in {  # the broadest shape first
+        "agent": "agent",
         "chain": "chain_result",
         "composite": "composite",
         "composition": "composition_result",

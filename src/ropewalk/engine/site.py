@@ -152,13 +152,17 @@ class CompileSite:
 
         return Step(whole, pause)
 
-    def call(self, tool: str, args: Expr, also: Expr | None = None, /) -> Step:
+    def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
         spot = self.spot
         spot.tool = tool
         try:
             bound = self.builder.bind(tool)
         except ToolError as exc:
             return Step(whole, _fails(exc))
+        if content:
+            from ..tools.content import with_content
+
+            bound = with_content(bound)
         if bound.direct is not None and also is None and not self.builder.durable and self.builder.bare(spot):
             spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)

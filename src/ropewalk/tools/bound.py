@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
 from ..frozen import dataclass
@@ -130,9 +130,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
 
     async def run(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
         value, raw = await execute(args, key, timeout, on_progress)
-        assert tool is not None
-        assert backend is not None
-        return RunResult(tool, backend, value, raw)
+        return RunResult(cast(Tool, tool), cast(ToolBackend, backend), value, raw)  # an executor's has neither
 
     return Bound(
         tool=tool,

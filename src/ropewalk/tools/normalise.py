@@ -29,12 +29,12 @@ def normalise_mcp(result: Any) -> tuple[Any, Any]:
     """(value, raw result) of an MCP result; of anything else (value itself, None)."""
     if not _is_mcp(result):
         return normalise_other(result)
-    if _get(result, "isError", "is_error") is True:
+    if get_field(result, "isError", "is_error") is True:
         raise ToolReported(_error_text(result), result)
-    structured = _get(result, "structuredContent", "structured_content")
+    structured = get_field(result, "structuredContent", "structured_content")
     if structured is not None and structured is not _ABSENT:
         return structured, result
-    return _from_content(_get(result, "content")), result
+    return _from_content(get_field(result, "content")), result
 
 
 def normalise_other(result: Any) -> tuple[Any, Any]:
@@ -50,8 +50,8 @@ def normalise_other(result: Any) -> tuple[Any, Any]:
 
 def _is_mcp(result: Any) -> bool:
     return (
-        _get(result, "content") is not _ABSENT
-        and (_get(result, "isError", "is_error") is not _ABSENT or isinstance(result, dict))
+        get_field(result, "content") is not _ABSENT
+        and (get_field(result, "isError", "is_error") is not _ABSENT or isinstance(result, dict))
     ) or (isinstance(result, dict) and "structuredContent" in result)
 
 
@@ -79,24 +79,24 @@ def _parsed(text: str) -> Json:
 
 
 def _text(part: Any) -> str | None:
-    if _get(part, "type") != "text":
+    if get_field(part, "type") != "text":
         return None
-    text = _get(part, "text")
+    text = get_field(part, "text")
     return text if isinstance(text, str) else None
 
 
 def _error_text(result: Any) -> str:
-    content = _get(result, "content")
+    content = get_field(result, "content")
     texts = [text for text in map(_text, content if isinstance(content, (list, tuple)) else ()) if text]
     if texts:
         return "\n".join(texts)
-    structured = _get(result, "structuredContent", "structured_content")
+    structured = get_field(result, "structuredContent", "structured_content")
     if structured is _ABSENT or structured is None or not is_json(structured):
         return "the tool reported an error"
     return orjson.dumps(structured).decode()
 
 
-def _get(holder: Any, *names: str) -> Any:
+def get_field(holder: Any, *names: str) -> Any:
     for name in names:
         found = holder.get(name, _ABSENT) if isinstance(holder, dict) else getattr(holder, name, _ABSENT)
         if found is not _ABSENT:

@@ -1,0 +1,211 @@
+"""Claude: the ModelClient that speaks the Messages API through the official SDK, which is imported when it is first
+asked.
+
+The SDK sends again what was turned away (429, 5xx, overloaded), waiting as long as it is told to. An answer that
+broke off on the way is an error that the loop tries again. Whether a model takes a schema for its output is found out
+by asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import ModelError
+from ..values import Json
+from .answer import instruction
+from .model import Answer, Request, Tell
+from .price import cost_of
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+_ADVICE: Final = {
+    401: "; is ANTHROPIC_API_KEY right?",
+    404: "; is the name of the model right? It is set by [claude] model in ropewalk.toml or ANTHROPIC_MODEL",
+}
+_PASSING: Final = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error")
+"""What an error event inside of a stream may be called when asking again can help."""
+
+
+class ClaudeClient:
+    """Gives turns of Claude; safe for use from several event loops, with connections for each."""
+
+    def __init__(self, settings: Settings | None = None, *, api_key: str | None = None) -> None:
+        self.settings = settings or Settings()
+        self._key = api_key
+        self._open: weakref.WeakKeyDictionary[Any, AsyncAnthropic] = weakref.WeakKeyDictionary()
+        self._unstructured: set[str] = set()  # models that take no schema for their output
+
+    async def turn(self, request: Request, tell: Tell, /) -> Answer:
+        """One request to the Messages API, streamed unless it is set otherwise."""
+        client = self._client()
+        from anthropic import APIStatusError, BadRequestError
+
+        body = self._body(request)
+        try:
+            return await self._asked(client, body, request, tell)
+        except BadRequestError as error:
+            if "format" not in body.get("output_config", {}) or "output" not in str(error).lower():
+                raise _turned_away(error) from error
+            self._unstructured.add(body["model"])
+        except APIStatusError as error:
+            raise _turned_away(error) from error
+        try:
+            return await self._asked(client, self._body(request), request, tell)
+        except APIStatusError as error:
+            raise _turned_away(error) from error
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        client = self._open.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def _client(self) -> AsyncAnthropic:
+        loop = asyncio.get_running_loop()
+        found = self._open.get(loop)
+        if found is None:
+            try:
+                from anthropic import AsyncAnthropic
+            except ImportError as error:
+                said = "the model needs the package anthropic: pip install 'ropewalk[claude]'"
+                raise ModelError(said) from error
+            given = self.settings
+            found = AsyncAnthropic(
+                api_key=self._key,
+                base_url=given.base_url,
+                max_retries=given.max_retries,
+                timeout=given.timeout,
+            )
+            if found.api_key is None and found.auth_token is None and found.credentials is None:
+                raise ModelError("there is no key for the Messages API; set ANTHROPIC_API_KEY")
+            self._open[loop] = found
+        return found
+
+    async def _asked(self, client: AsyncAnthropic, body: dict[str, Any], request: Request, tell: Tell) -> Answer:
+        from anthropic import APIConnectionError, APIResponseValidationError
+        from httpx2 import HTTPError
+
+        streamed = self.settings.stream if request.stream is None else request.stream
+        try:
+            message = await (_streamed(client, body, tell) if streamed else client.messages.create(**body))
+        except APIConnectionError as error:
+            # The SDK has tried as often as it may; what is left is to say so.
+            raise ModelError(f"the Messages API cannot be reached at {client.base_url}: {_why(error)}") from error
+        except (HTTPError, APIResponseValidationError, ValueError) as error:
+            raise ModelError(f"the answer broke off: {_why(error)}", retryable=True) from error
+        return _answer(message, body["model"])
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        """The parameters of the request, in the SDK's words."""
+        model = request.model or self.settings.model
+        options = dict(request.options)
+        effort = options.pop("effort", None)
+        body: dict[str, Any] = {
+            "model": model,
+            "max_tokens": request.max_tokens or self.settings.max_tokens,
+            "messages": list(request.messages),
+            **options,
+        }
+        system, config = request.system, {"effort": effort} if effort else {}
+        if request.schema is not None:
+            form = None if model in self._unstructured else output_form(request.schema)
+            if form is not None:
+                config["format"] = {"type": "json_schema", "schema": form}
+            else:
+                system = "\n\n".join(text for text in (system, instruction(request.schema)) if text)
+        if config:
+            body["output_config"] = config
+        if system:
+            body["system"] = system
+        if request.tools:
+            body["tools"] = list(request.tools)
+        return body
+
+
+async def _streamed(client: AsyncAnthropic, body: dict[str, Any], tell: Tell) -> Any:
+    """The whole message, told piece by piece as it comes. One without its end has broken off."""
+    async with client.messages.stream(**body) as stream:
+        async for event in stream:
+            if event.type == "text":
+                tell("text", event.text)
+            elif event.type == "thinking":
+                tell("thinking", event.thinking)
+        try:
+            message = stream.current_message_snapshot
+        except AssertionError:
+            raise ModelError("the answer broke off before it began", retryable=True) from None
+    if message.stop_reason is None:
+        raise ModelError("the answer broke off before its end", retryable=True)
+    return message
+
+
+def _answer(message: Any, model: str) -> Answer:
+    # Every block as it came: what is not known here is sent back untouched, too.
+    content = [_sendable(block.model_dump(mode="json", exclude_unset=True)) for block in message.content]
+    given = message.usage.model_dump(mode="json", exclude_none=True)
+    usage = {key: value for key, value in given.items() if isinstance(value, int) and not isinstance(value, bool)}
+    details = getattr(message.stop_details, "explanation", None) or ""
+    return Answer(
+        content=content,
+        stop_reason=str(message.stop_reason),
+        usage=usage,
+        model=message.model or model,
+        cost=cost_of(message.model or model, usage),
+        details=str(details),
+    )
+
+
+def _sendable(block: dict[str, Any]) -> dict[str, Any]:
+    """The block without what the SDK adds for its own use, and what an answer has and a request may not."""
+    block.pop("parsed_output", None)
+    return {key: value for key, value in block.items() if value is not None or key not in ("citations", "caller")}
+
+
+def output_form(schema: Json) -> dict[str, Any] | None:
+    """The schema as one for the output of the API, which knows objects with listed properties only; None where it would
+    forbid what the schema allows."""
+    from anthropic import transform_schema
+
+    if not isinstance(schema, dict) or not _listed(schema):
+        return None
+    try:
+        return transform_schema(dict(schema))
+    except (ValueError, TypeError, AssertionError, AttributeError):
+        return None  # it says something that cannot be said there; the answer is checked against it anyway
+
+
+def _listed(schema: Json) -> bool:
+    """Whether no object in the schema may have properties that are not listed in it."""
+    if isinstance(schema, list):
+        return all(map(_listed, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object" and not schema.get("properties"):
+        return False
+    if isinstance(schema.get("type"), list) or schema.get("additionalProperties", False) is not False:
+        return False
+    return all(_listed(inner) for key, inner in schema.items() if key not in ("enum", "const", "default", "examples"))
+
+
+def _turned_away(error: Any) -> ModelError:
+    status, kind = error.status_code, error.type or ""
+    inside = status < 400  # an error event in a stream that had begun
+    said = error.api_message or error.message
+    number = f" (request {error.request_id})" if error.request_id else ""
+    what = kind if inside else f"{status} {kind}".strip()
+    return ModelError(
+        f"the Messages API refused: {what}: {said}{_ADVICE.get(status, '')}{number}",
+        status=None if inside else status,
+        retryable=inside and (kind in _PASSING or not kind),
+    )
+
+
+def _why(error: BaseException) -> str:
+    cause = error.__cause__
+    said = str(error) or type(error).__name__
+    return f"{said} ({cause})" if cause is not None and str(cause) and str(cause) not in said else said

@@ -1,0 +1,200 @@
+"""Tools as a model is told of them: names that are safe and unique, schemas that the Messages API takes.
+
+The API refuses names outside `[A-Za-z0-9_-]` or longer than 64 characters, and input schemas with oneOf, anyOf, allOf
+or $ref at their top. Names are mapped back when a call comes; schemas are rewritten so that everything which fits the
+original fits them, and the original is what a call is checked against. What cannot be told is left out and said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from ..frozen import dataclass
+from ..tools.tool import Tool
+from ..values import Json
+
+LONGEST: Final = 64
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
+_PROPERTY: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_CHOICES: Final = ("oneOf", "anyOf", "allOf")
+_DEEPEST: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A tool under the name that the model knows it by."""
+
+    name: str
+    tool: str
+    definition: dict[str, Json]
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The tools of a conversation; `notes` say what could not be told, or only in other words."""
+
+    cards: tuple[Card, ...]
+    notes: tuple[str, ...]
+
+    def named(self, name: Json) -> Card | None:
+        """The tool of this name; None where the model has made one up."""
+        return next((card for card in self.cards if card.name == name), None)
+
+
+def cards_of(tools: Iterable[Tool]) -> Cards:
+    """Every tool with its definition, in the order given."""
+    listed = list({tool.id: tool for tool in tools}.values())
+    names = safe_names(listed)
+    cards, notes = [], []
+    for tool in listed:
+        schema, said = input_schema(tool.input_schema)
+        notes += [f"{tool.id}: {note}" for note in said]
+        if schema is None:
+            continue
+        hint = schema.pop("", None)
+        description = "\n\n".join(text for text in (tool.description, hint) if text) or tool.display_name
+        definition: dict[str, Json] = {
+            "name": names[tool.id],
+            "description": description,
+            "input_schema": schema,
+        }
+        cards.append(Card(names[tool.id], tool.id, definition, not tool.has_side_effects))
+    return Cards(tuple(cards), tuple(notes))
+
+
+def safe_names(tools: Sequence[Tool]) -> dict[str, str]:
+    """A name for each id: the tool's own, with its namespace where another has the same, and with a piece of a
+    digest where that is too long or still not the only one."""
+    found = {tool.id: _safe(tool.name) for tool in tools}
+    for spelled in (lambda tool: _safe(f"{tool.namespace}_{tool.name}" if tool.namespace else tool.name), None):
+        twice = {name for name, count in Counter(found.values()).items() if count > 1 or len(name) > LONGEST}
+        for tool in tools:
+            if found[tool.id] in twice:
+                found[tool.id] = _marked(tool.id) if spelled is None else spelled(tool)
+    return found
+
+
+def _safe(text: str) -> str:
+    return _OTHER.sub("_", text)
+
+
+def _marked(tool_id: str) -> str:
+    mark = hashlib.sha256(tool_id.encode()).hexdigest()[:8]
+    return f"{_safe(tool_id)[: LONGEST - 9]}_{mark}"
+
+
+def input_schema(schema: Mapping[str, Json]) -> tuple[dict[str, Any] | None, list[str]]:
+    """The schema as the API takes it (under the key "" what it cannot say, as a sentence), and what is to be known of
+    that; None where no call of the tool could be written."""
+    flat, notes = _flat(dict(schema), schema, _DEEPEST)
+    if flat is None:
+        return None, ["left out: its input schema refers to what is not in it"]
+    flat["type"] = "object"
+    flat.pop("$schema", None)
+    flat.pop("$id", None)
+    properties = flat.get("properties")
+    if isinstance(properties, dict):
+        odd = [name for name in properties if not _PROPERTY.fullmatch(name)]
+        required = flat.get("required") or []
+        needed = [name for name in odd if isinstance(required, list) and name in required]
+        if needed:
+            return None, [f"left out: the model cannot be told of its argument {needed[0]!r}"]
+        if odd:
+            flat["properties"] = {name: inner for name, inner in properties.items() if name not in odd}
+            notes.append(f"the model cannot be told of its arguments {', '.join(map(repr, odd))}")
+    return flat, notes
+
+
+def _flat(schema: dict[str, Any], root: Mapping[str, Any], deepest: int) -> tuple[dict[str, Any] | None, list[str]]:
+    """The schema without choices and references at its top."""
+    notes: list[str] = []
+    if "$ref" in schema:
+        target = _target(schema["$ref"], root) if deepest else None
+        if target is None:
+            return None, notes
+        inner, more = _flat(target, root, deepest - 1)
+        if inner is None:
+            return None, notes
+        schema = _both({key: value for key, value in schema.items() if key != "$ref"}, inner)
+        notes += more
+    for choice in _CHOICES:
+        variants = schema.pop(choice, None)
+        if not isinstance(variants, list):
+            continue
+        flats = [_flat(dict(one), root, deepest - 1)[0] for one in variants if isinstance(one, dict) and deepest]
+        known = [one for one in flats if one is not None]
+        if choice == "allOf":
+            for one in known:
+                schema = _both(schema, one)
+            continue
+        schema = _both(schema, _either(known))
+        said = f"Its arguments have {'exactly one' if choice == 'oneOf' else 'at least one'} of these forms: "
+        forms = orjson.dumps([_form(one) for one in known]).decode()
+        schema[""] = "\n".join(filter(None, (schema.get(""), said + forms)))
+        notes.append(
+            f"{choice} at the top of its input schema is told in words; calls are checked against the original"
+        )
+    if "$defs" in root and "$defs" not in schema:
+        schema["$defs"] = root["$defs"]
+    if "definitions" in root and "definitions" not in schema:
+        schema["definitions"] = root["definitions"]
+    return schema, notes
+
+
+def _form(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in ("", "$defs", "definitions")}
+
+
+def _both(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What fits both schemas of objects; where they disagree about a property both are asked for."""
+    found = {**other, **one}
+    mine, theirs = one.get("properties") or {}, other.get("properties") or {}
+    if mine or theirs:
+        found["properties"] = {**theirs, **mine}
+        for name in mine.keys() & theirs.keys():
+            if mine[name] != theirs[name]:
+                found["properties"][name] = {"allOf": [mine[name], theirs[name]]}
+    required = dict.fromkeys([*(one.get("required") or ()), *(other.get("required") or ())])
+    if required:
+        found["required"] = list(required)
+    if isinstance(one.get("additionalProperties"), bool) or isinstance(other.get("additionalProperties"), bool):
+        found.pop("additionalProperties", None)  # one schema's extra properties are the other's own
+    return found
+
+
+def _either(variants: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What fits any of some schemas of objects: all their properties, required what all of them require."""
+    properties: dict[str, list[Any]] = {}
+    for variant in variants:
+        for name, inner in (variant.get("properties") or {}).items():
+            seen = properties.setdefault(name, [])
+            if inner not in seen:
+                seen.append(inner)
+    found: dict[str, Any] = {}
+    if properties:
+        found["properties"] = {
+            name: seen[0] if len(seen) == 1 else {"anyOf": seen} for name, seen in properties.items()
+        }
+    required = [set(variant.get("required") or ()) for variant in variants]
+    shared = set.intersection(*required) if required else set()
+    if shared:
+        found["required"] = sorted(shared)
+    return found
+
+
+def _target(ref: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a reference inside the schema names."""
+    if not isinstance(ref, str) or not ref.startswith("#/"):
+        return None
+    at: Any = root
+    for step in ref[2:].split("/"):
+        step = step.replace("~1", "/").replace("~0", "~")
+        at = at.get(step) if isinstance(at, Mapping) else None
+    return dict(at) if isinstance(at, Mapping) else None

@@ -1,0 +1,117 @@
+"""The tools of a conversation, however they are named: ids, functions, Tools, a Toolbox, or a request to select.
+
+A tool whose server cannot be reached is left out, and said; a name that nothing has is an error. Refused: the loop's
+own tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from ..dialects.agent_flow import MODEL
+from ..errors import ConfigError, NotFound
+from ..frozen import dataclass
+from ..tools.tool import Tool, tool_from
+from ..tools.toolbox import Toolbox
+from ..values import closest
+
+OWN = MODEL.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The tools that fit a request best, found when the conversation begins."""
+
+    query: str
+    options: Mapping[str, Any]
+
+
+def select(query: str, **options: Any) -> Selected:
+    """Let the selector find the tools: `tools=select(query, max_results=8)`. Options are those of the selector."""
+    return Selected(query, options)
+
+
+class Selector(Protocol):
+    """Finds tools for a request."""
+
+    def select_tools(self, query: str, options: Mapping[str, Any], /) -> Any:
+        """`{results: [{name, ...}]}`, best first."""
+        ...
+
+
+GivenTools: TypeAlias = "Toolbox | Selected | Iterable[str | Tool | Callable[..., Any]] | None"
+
+
+async def resolve(given: GivenTools, toolbox: Toolbox, selector: Selector | None) -> tuple[list[str], list[str]]:
+    """The ids of the tools, those that are functions or Tools being registered, and what is to be said of those that
+    cannot be had."""
+    if given is None:
+        return [], []
+    if isinstance(given, Selected):
+        return _selected(given, selector), []
+    if isinstance(given, Toolbox):
+        found = [tool.id for tool in given.list() if tool.namespace != OWN]
+        for name in found if given is not toolbox else ():
+            _register(given.get(name), toolbox)
+        return found, [f"{name}: {why}" for name, why in given.failures.items()]
+    if isinstance(given, (str, Mapping)):
+        raise TypeError(f"tools are a list of names, functions or Tools, not {type(given).__name__}")
+    ids: dict[str, None] = {}
+    warnings: list[str] = []
+    for one in given:
+        if not isinstance(one, str):
+            ids[_register(one if isinstance(one, Tool) else tool_from(one), toolbox)] = None
+            continue
+        id = await _found(one, toolbox)
+        if id is not None:
+            ids[id] = None
+        else:
+            warnings.append(f"{one} is left out: {_why(one, toolbox)}")
+    return list(ids), warnings
+
+
+def _register(tool: Tool | None, toolbox: Toolbox) -> str:
+    assert tool is not None
+    known = toolbox.get(tool.id)
+    if known is None or known != tool:
+        toolbox.register(tool)
+    return tool.id
+
+
+async def _found(name: str, toolbox: Toolbox) -> str | None:
+    """The id of a tool by its id, or by its bare name where only one has it; None where it cannot be reached."""
+    if name.partition(":")[0] == OWN and ":" in name:
+        raise NotFound("tool", name, why="it is the loop's own")
+    if toolbox.get(name) is not None:
+        return name
+    if ":" in name:
+        await toolbox.connect_for([name])
+        if toolbox.get(name) is not None:
+            return name
+    else:
+        await toolbox.connect()
+        same = [tool.id for tool in toolbox.list() if tool.name == name and tool.namespace != OWN]
+        if len(same) == 1:
+            return same[0]
+        if same:
+            raise NotFound("tool", name, why=f"several have this name: {', '.join(sorted(same))}")
+    if _why(name, toolbox):
+        return None
+    raise NotFound("tool", name, suggestion=closest(name, (tool.id for tool in toolbox.list())))
+
+
+def _why(name: str, toolbox: Toolbox) -> str:
+    """Why a tool is not there, where servers could not be reached that may have it."""
+    failures = toolbox.failures
+    if ":" in name:
+        return str(failures.get(name) or failures.get(name.partition(":")[0]) or "")
+    return "; ".join(f"{server}: {why}" for server, why in failures.items())
+
+
+def _selected(given: Selected, selector: Selector | None) -> list[str]:
+    if selector is None:
+        raise ConfigError("there is no selector here to find tools with; name them")
+    found = selector.select_tools(given.query, given.options)
+    rows = found["results"] if isinstance(found, Mapping) else found.results
+    return [str(row["name"] if isinstance(row, Mapping) else row.name) for row in rows]

@@ -1,0 +1,149 @@
+"""Conversations with tools: `complete_with_tools` and `complete_json_with_tools`.
+
+Each is a run of an agent (`dialects/agent.py`) on an engine: the app's, where it is journaled and can be resumed, or
+without an app one in memory. Nothing here calls a model or a tool itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from ..dialects.agent import OPTIONS
+from ..dialects.agent_flow import MAX_ROUNDS
+from ..errors import CompletionFailed
+from ..events import Event
+from ..tools.toolbox import Toolbox
+from ..values import Json, closest
+from .approval import Ask, asking
+from .completion import Completion, completion_of
+from .given_tools import GivenTools, resolve
+from .hearing import Hearing
+from .memory import MemoryHost
+from .model import ModelClient
+from .turn import Listener, listening
+
+_log = logging.getLogger("ropewalk.tools")
+
+
+class Host(Protocol):
+    """Where conversations run: an App is one."""
+
+    @property
+    def toolbox(self) -> Toolbox: ...
+
+    def loaded(self, document: Mapping[str, Any], /) -> Any:
+        """A document compiled."""
+        ...
+
+    async def execute(
+        self, loaded: Any, /, *, input: Json, run_id: str | None, on_event: Callable[[Event], None] | None
+    ) -> dict[str, Json]:
+        """The result of a run of it."""
+        ...
+
+
+async def complete_with_tools(
+    prompt: str | None = None,
+    *,
+    tools: GivenTools = None,
+    system: str | None = None,
+    messages: Sequence[Mapping[str, Json]] | None = None,
+    model: str | None = None,
+    max_rounds: int = MAX_ROUNDS,
+    on_event: Listener | None = None,
+    app: Any = None,
+    client: ModelClient | None = None,
+    run_id: str | None = None,
+    approve: bool | Collection[str] = False,
+    ask: Ask | None = None,
+    name: str = "agent",
+    **options: Json,
+) -> Completion:
+    """Let the model answer a prompt, calling tools on the way, until it has finished or a limit is reached.
+
+    A limit is no error: see `Completion.stop_reason`. CompletionFailed says that the model gave no answer. `messages`
+    begin or go on with a conversation in the shapes of the Messages API, `prompt` is then added. With `app` the run
+    is in its store, under `run_id` if given, and `resume_completion` goes on with it after a crash. Tools in
+    `approve` (True: all) are called when `ask(tool, input)` says so. Other options: max_calls, max_tokens (per turn),
+    token_budget, cost_budget, result_size, cache, stream, thinking, effort, tool_choice, stop_sequences.
+    """
+    _check_options(options)
+    host: Any = app if app is not None else MemoryHost(client)
+    ids, warnings = await resolve(tools, host.toolbox, getattr(host, "selector", None))
+    document, input = _document(prompt, messages, system)
+    more = {"model": model, "max_rounds": max_rounds, "tools": ids, "approve": _approved(approve, ids), **options}
+    document |= {"kind": "agent", "name": name, **{key: value for key, value in more.items() if value is not None}}
+    hearing = Hearing(on_event, _log)
+    with listening(hearing.listener), asking(ask):
+        loaded = host.loaded(document)
+        result = await host.execute(loaded, input=input, run_id=run_id, on_event=hearing.watcher)
+    return _completion(result, options.get("result_size"), warnings)
+
+
+async def complete_json_with_tools(
+    prompt: str | None = None, schema: Json = None, *, max_corrections: int | None = None, **options: Any
+) -> Completion:
+    """The same for an answer in JSON that fits a schema: `Completion.data`.
+
+    An answer that does not fit is told what is wrong, `max_corrections` times. CompletionFailed says that there is no
+    JSON that fits; its `.completion` keeps the last answer.
+    """
+    if schema is None:
+        raise TypeError("complete_json_with_tools needs the JSON Schema of the answer")
+    if max_corrections is not None:
+        options["max_corrections"] = max_corrections
+    done = await complete_with_tools(prompt, output_schema=schema, **options)
+    if not done.finished:
+        raise CompletionFailed(f"no JSON that fits the schema: {done.why}", run_id=done.run_id, completion=done)
+    return done
+
+
+async def resume_completion(
+    run_id: str, *, app: Any, on_event: Listener | None = None, ask: Ask | None = None
+) -> Completion:
+    """Go on with a conversation whose process died: finished turns and recorded calls are not paid for again."""
+    hearing = Hearing(on_event, _log)
+    with listening(hearing.listener), asking(ask):
+        result = await app.resume(run_id, on_event=hearing.watcher)
+    return _completion(result.to_dict(), None, [])
+
+
+def _document(
+    prompt: str | None, messages: Sequence[Mapping[str, Json]] | None, system: str | None
+) -> tuple[dict[str, Any], dict[str, Json]]:
+    """What is asked is the input of the run: a text in it is never read as a reference."""
+    if prompt is None and not messages:
+        raise TypeError("a conversation begins with a prompt or with messages")
+    input: dict[str, Any] = {} if system is None else {"system": system}
+    document: dict[str, Any] = {} if system is None else {"system": "$input.system"}
+    if messages is None:
+        return {**document, "prompt": "$input.prompt"}, {**input, "prompt": prompt}
+    asked = [{"role": "user", "content": prompt}] if prompt is not None else []
+    return {**document, "messages": "$input.messages"}, {**input, "messages": [*messages, *asked]}
+
+
+def _approved(approve: bool | Collection[str], ids: list[str]) -> Json:
+    if isinstance(approve, bool):
+        return approve or None
+    return [name for name in ids if name in approve]
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name not in OPTIONS:
+            near = closest(name, OPTIONS)
+            raise TypeError(
+                f"complete_with_tools has no option {name!r}" + (f"; did you mean {near!r}?" if near else "")
+            )
+
+
+def _completion(result: Mapping[str, Any], size: Any, warnings: Sequence[str]) -> Completion:
+    done = completion_of(result, size=size, warnings=tuple(warnings))
+    if done is None:
+        error = result.get("error")
+        said = error.get("message") if isinstance(error, Mapping) else None
+        message = str(said or f"the run ended as {result.get('status')}")
+        raise CompletionFailed(message, run_id=str(result.get("executionId") or result.get("runId") or ""))
+    return done

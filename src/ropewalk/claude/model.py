@@ -1,0 +1,63 @@
+"""What a model is to the loop: one function that gives the next turn of a conversation.
+
+Requests and answers have the shapes of the Messages API, which others can be mapped to. To use another model,
+write a ModelClient and give it to `App(model=...)`; `ropewalk.testing` has one that follows a script. Refused here:
+anything about tools being called, which is the loop's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Protocol, TypeAlias
+
+from ..frozen import dataclass
+from ..values import Json
+
+Tell: TypeAlias = Callable[[str, str], None]
+"""What a client calls as an answer comes in: a kind (`text` or `thinking`) and the piece."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One turn to be given: `messages` alternate and every tool result follows its call.
+
+    `tools` are `{name, description, input_schema}`; `schema` is what the answer's JSON must fit, where JSON is asked
+    for. None stands for the client's own setting.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    system: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    schema: Json = None
+    model: str | None = None
+    max_tokens: int | None = None
+    stream: bool | None = None
+    options: Mapping[str, Json] = field(default_factory=dict)
+    """`thinking`, `effort`, `tool_choice`, `stop_sequences`, as far as they are given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One turn: `content` are the blocks as they came, `usage` the tokens by kind, `cost` in US dollars, None where
+    no price is known."""
+
+    content: Sequence[Mapping[str, Any]]
+    stop_reason: str
+    usage: Mapping[str, int] = field(default_factory=dict)
+    model: str = ""
+    cost: float | None = None
+    details: str = ""
+    """Why it stopped, where the model says more than the reason."""
+
+
+class ModelClient(Protocol):
+    """A model."""
+
+    async def turn(self, request: Request, tell: Tell, /) -> Answer:
+        """The next turn. Raises ModelError; one that is `retryable` is asked for again."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,144 @@
+"""The model as a tool: `ropewalk:model`, one turn of a conversation per call, journaled like every other call.
+
+It knows the tools by the ids the loop gives it, asks the client, and says what follows from the answer. `listening`
+is how whoever started a conversation hears it as it comes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from ..dialects.agent_flow import ENDS, MODEL
+from ..errors import ModelError
+from ..tools.tool import Tool, parse_tool_id
+from ..tools.toolbox import Toolbox
+from ..values import Json
+from .blocks import RESULT_SIZE, rendered
+from .decision import REASONS, Before, decide
+from .definitions import Cards, cards_of
+from .model import ModelClient, Request
+
+LONGEST_TURN: Final = 3600.0
+"""Seconds; the client has a limit of its own per request."""
+_log = logging.getLogger("ropewalk.tools")
+Listener = Callable[[dict[str, Json]], Any]
+_listener: ContextVar[Listener | None] = ContextVar("ropewalk_claude_listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener | None) -> Iterator[None]:
+    """Whoever is asked inside tells the listener what comes, as events with a `type`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
+    """The tool behind which a model stands; `client` gives it when it is first asked."""
+    id = parse_tool_id(MODEL)
+    return Tool(
+        id.name,
+        "One turn of the model in an agent's conversation.",
+        {"type": "object"},
+        namespace=id.namespace,
+        annotations={"timeout": LONGEST_TURN},
+        handler=Turns(client, toolbox),
+    )
+
+
+class Turns:
+    """The handler: arguments as `agent_loop` gives them, a turn as `decide` makes it."""
+
+    def __init__(self, client: Callable[[], ModelClient], toolbox: Toolbox) -> None:
+        self._client, self._toolbox = client, toolbox
+        self._known: dict[tuple[str, ...], tuple[int, Cards]] = {}
+
+    async def __call__(
+        self,
+        *,
+        options: Mapping[str, Any],
+        tools: Sequence[str] = (),
+        messages: Sequence[Mapping[str, Any]] = (),
+        trace: Sequence[Mapping[str, Any]] = (),
+        totals: Mapping[str, Any] | None = None,
+    ) -> dict[str, Json]:
+        tell = _listener.get()
+        cards = self.cards(tools)
+        before = Before(options, cards, trace, totals or {})
+        request = _request(options, cards, messages, trace)
+        answer = await self._client().turn(request, _teller(tell))
+        if options.get("cost_budget") is not None and answer.cost is None:
+            said = f"no price is known for {answer.model or 'the model'}; set a token_budget instead of a cost_budget"
+            raise ModelError(said)
+        turn = decide(answer, before)
+        _say(turn, tell)
+        stop = turn["stop_reason"]
+        if options.get("must_end") and stop is not None and stop not in ENDS:
+            raise ModelError(_unfinished(turn, str(stop)))
+        return turn
+
+    def cards(self, tools: Sequence[str]) -> Cards:
+        """What the model is told of the tools, made once for as long as they are the same."""
+        key, version = tuple(tools), self._toolbox.version
+        known = self._known.get(key)
+        if known is None or known[0] != version:
+            found = [self._toolbox.get(tool) for tool in tools]
+            known = self._known[key] = (version, cards_of(tool for tool in found if tool is not None))
+            if len(self._known) > 256:
+                del self._known[next(iter(self._known))]
+        return known[1]
+
+
+def _request(
+    options: Mapping[str, Any],
+    cards: Cards,
+    messages: Sequence[Mapping[str, Any]],
+    trace: Sequence[Mapping[str, Any]],
+) -> Request:
+    system, sent = rendered(messages, trace, options.get("result_size") or RESULT_SIZE)
+    return Request(
+        messages=sent,
+        system=system,
+        tools=[card.definition for card in cards.cards],
+        schema=options.get("output_schema"),
+        model=options.get("model"),
+        max_tokens=options.get("max_tokens"),
+        stream=options.get("stream"),
+        options={
+            key: options[key] for key in ("thinking", "effort", "tool_choice", "stop_sequences") if key in options
+        },
+    )
+
+
+def _teller(tell: Listener | None) -> Callable[[str, str], None]:
+    if tell is None:
+        return lambda kind, piece: None
+    return lambda kind, piece: tell({"type": kind, "text": piece})
+
+
+def _say(turn: Mapping[str, Any], tell: Listener | None) -> None:
+    """Tell of a turn: to the log, and to whoever listens."""
+    uses = turn["uses"]
+    if uses:
+        _log.info("the model asks for %d tool(s): %s", len(uses), ", ".join(str(use["name"]) for use in uses))
+    if tell is None:
+        return
+    tell({"type": "turn", "round": turn["totals"]["rounds"], "usage": turn["usage"], "cost": turn["cost"]})
+    for use in uses:
+        tell({"type": "tool_use", **{key: use[key] for key in ("id", "tool", "name", "input", "error", "same_as")}})
+
+
+def _unfinished(turn: Mapping[str, Any], stop: str) -> str:
+    said = f"{stop}: {REASONS.get(stop, 'the model stopped for this reason, which is not known here')}"
+    wrong = "; ".join(turn["problems"])
+    last = str(turn["text"])[:2000]
+    return f"{said}{f' ({wrong})' if wrong else ''}{f'; its last answer: {last}' if last else ''}"
+
+
+__all__ = ["Listener", "Turns", "listening", "model_tool"]

@@ -1,0 +1,179 @@
+"""Agents: a prompt, the tools a model may call for it, and what its answer must look like, as a document.
+
+The prompt (and the system prompt) may hold references to `$input`; texts that come in through them are data and are
+never read again. Refused here: limits that are no limits, and both a prompt and messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..errors import InvalidFlow, NodeFailed
+from ..expr import lift
+from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref
+from ..frozen import dataclass
+from ..ir import Flow, Graph, Meta, Node
+from ..values import Json, closest
+from . import fields as f
+from .agent_flow import ENDS, MAX_ROUNDS, agent_loop
+from .fields import Checker, Report, join, known_keys, say
+from .nodes import is_schema
+from .notation import Compiled, told_together
+
+ROOTS: Final = frozenset(("input", "secret"))
+
+
+def _positive_number(value: Json, path: str, report: Report) -> Json:
+    if f.number(value, path, report) == 0 and value == 0:
+        say(report, path, "must be above 0")
+    return value
+
+
+def _flag_or_names(value: Json, path: str, report: Report) -> Json:
+    return value if isinstance(value, bool) else f.names(value, path, report)
+
+
+OPTIONS: Final[dict[str, Checker]] = {
+    "model": f.name,
+    "max_rounds": f.positive,
+    "max_calls": f.positive,
+    "max_tokens": f.positive,
+    "token_budget": f.positive,
+    "cost_budget": _positive_number,
+    "max_corrections": f.count,
+    "result_size": f.positive,
+    "cache": f.truth,
+    "stream": f.truth,
+    "thinking": f.mapping,
+    "effort": f.one_of(("low", "medium", "high", "xhigh", "max")),
+    "tool_choice": f.mapping,
+    "stop_sequences": f.names,
+    "output_schema": f.anything,
+}
+"""What is said to the model's tool with every turn."""
+FIELDS: Final[dict[str, Checker]] = {
+    "id": f.name,
+    "kind": f.text,
+    "name": f.name,
+    "description": f.text,
+    "prompt": f.anything,
+    "messages": f.anything,
+    "system": f.text,
+    "tools": f.names,
+    "approve": _flag_or_names,
+    "inputSchema": f.mapping,
+    "timeout": f.number,
+    **OPTIONS,
+}
+
+
+def fits(document: Mapping[str, Json]) -> bool:
+    return "prompt" in document and "nodes" not in document and "steps" not in document
+
+
+def compile_document(config: Mapping[str, Json]) -> Compiled:
+    """Read and compile an agent; raises InvalidFlow with every problem of the document."""
+    report: Report = []
+    given = known_keys(f.own(config, "", report), FIELDS, "", report)
+    given = {key: value for key, value in given.items() if value is not None and key != "kind"}
+    for key, value in given.items():
+        given[key] = FIELDS[key](value, key, report)
+    for key in ("inputSchema", "output_schema"):
+        if key in given and not is_schema(given[key], key, report):
+            del given[key]
+    if ("prompt" in given) == ("messages" in given):
+        say(report, "prompt" if "prompt" not in given else "messages", "an agent has a prompt or messages, one of them")
+    flow = _flow(given, report)
+    if report:
+        raise InvalidFlow(told_together(report, flow), flow)
+    name = str(given.get("name", "agent"))
+    return Compiled(
+        kind="agent",
+        id=str(given.get("id", name)),
+        name=name,
+        document=given,
+        flow=flow,
+        warnings=(),
+        render=Rendering(name),
+        typed_at="output_schema",
+    )
+
+
+def _flow(given: Mapping[str, Any], report: Report) -> Flow:
+    tools = tuple(dict.fromkeys(given.get("tools", ())))
+    loop = agent_loop(
+        agent_options(given),
+        tools,
+        start_of(given, "", report),
+        approve=approved(given, tools, "", report),
+        path="tools",
+    )
+    timeout = given.get("timeout")
+    node = Node(id="agent", op=loop, meta=Meta(source="", labels={"limit": "max_rounds", "initial": ""}))
+    return Flow(
+        name=str(given.get("name", "agent")),
+        body=Graph(nodes=(node,), result=Ref("out", ("agent",)), ordered=True),
+        input_schema=given.get("inputSchema"),
+        timeout=timeout / 1000 if timeout else None,
+    )
+
+
+def agent_options(given: Mapping[str, Json]) -> dict[str, Json]:
+    """What the model's tool is told of a document with every turn."""
+    return {"max_rounds": MAX_ROUNDS, **{key: given[key] for key in OPTIONS if key in given}}
+
+
+def approved(given: Mapping[str, Any], tools: tuple[str, ...], path: str, report: Report) -> frozenset[str]:
+    """The tools that somebody is asked about before they are called."""
+    said = given.get("approve", False)
+    if isinstance(said, bool):
+        return frozenset(tools) if said else frozenset()
+    for i, name in enumerate(said):
+        if name not in tools:
+            say(report, f"{join(path, 'approve')}[{i}]", f"{name!r} is none of the tools", closest(name, tools))
+    return frozenset(said)
+
+
+def start_of(given: Mapping[str, Json], path: str, report: Report, roots: frozenset[str] = ROOTS) -> Expr:
+    """The messages that a conversation begins with: the system prompt as one of its own, then the user's."""
+
+    def read(key: str) -> Expr:
+        return lift(given.get(key), roots, path=join(path, key), problems=report)
+
+    system = [_message("system", read("system"))] if given.get("system") else []
+    if "messages" not in given:
+        return Arr((*system, _message("user", read("prompt"))))
+    return Fn("flatten", (Arr((Arr(tuple(system)), read("messages"))),))
+
+
+def _message(role: str, content: Expr) -> Expr:
+    return Obj((("role", Lit(role)), ("content", content)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Writes an ending as the result of an agent."""
+
+    name: str
+
+    def __call__(self, ending: Any) -> dict[str, Json]:
+        value = ending.value if type(ending.value) is dict else {}
+        reason = value.get("stop_reason")
+        return {
+            "success": ending.status == "completed" and reason in ENDS,
+            "executionId": ending.run_id,
+            "agent": self.name,
+            "status": ending.status,
+            "result": value.get("answer"),
+            "stopReason": reason,
+            "conversation": ending.value,
+            "error": _error(ending.error),
+            "duration": round(ending.duration * 1000, 3),
+        }
+
+
+def _error(error: Exception | None) -> Json:
+    if isinstance(error, NodeFailed):
+        return {"nodeId": error.node, "tool": error.tool, "message": error.message, "kind": error.kind}
+    return None if error is None else {"nodeId": None, "message": str(error), "kind": type(error).__name__}

@@ -1,0 +1,126 @@
+"""The loop of an agent as nodes: the model is asked, the calls it wants are made at once, and again.
+
+`agent_loop` is what an agent document and the `agent` nodes of experiences are made of. What depends on the answer
+(what may run, why it ends, what is said next) the model's tool decides, once, and that is journaled with the answer;
+here it is only obeyed. A tool that no arm names cannot be called, whatever an answer says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
+from ..frozen import dataclass
+from ..ir import Graph, Meta, Node, OnError, Policy, Retry
+from ..ops import Branch, Call, Compute, Loop, Map
+from ..values import Json
+
+MODEL: Final = "ropewalk:model"
+"""The tool that is one turn of the model."""
+APPROVAL: Final = "ropewalk:approval"
+"""The tool that asks whether a call may be made."""
+MAX_ROUNDS: Final = 20
+ENDS: Final = ("end_turn", "stop_sequence")
+"""Why a model ends that has said what it had to say."""
+_RETRY: Final = Policy(retry=Retry(attempts=3, delay=0.5, factor=2.0))
+_HIDDEN: Final = Meta(hidden=True)
+
+
+def agent_loop(
+    options: Mapping[str, Json],
+    tools: Sequence[str],
+    start: Expr,
+    *,
+    approve: Collection[str] = (),
+    path: str = "",
+    within: str = "",
+) -> Loop:
+    """The loop over turns. `options` go to the model's tool, `start` are the messages it begins with, `approve` names
+    the tools that are asked about first. `path` is where the tools stand in the document, `within` what ids begin with.
+
+    Its value has `text`, `data`, `answer` (data where JSON was asked for, else the text), `content`, `stop_reason`,
+    `messages`, `trace` and `totals`.
+    """
+    turn, talk, called = f"{within}turn", f"{within}talk", f"{within}calls"
+    asked: dict[str, Expr] = {
+        "options": Lit(dict(options)),
+        "tools": Lit(list(tools)),
+        **{key: Ref("out", (talk, key)) for key in ("messages", "trace", "totals")},
+    }
+    calls = Map(items=Ref("out", (turn, "uses")), body=_Arms(within, path, approve).region(tools))
+    nodes = (
+        Node(id=talk, op=Compute(value=Ref("prev")), meta=_HIDDEN),
+        Node(id=turn, op=Call(tool=MODEL, args=_object(asked)), policy=_RETRY),
+        Node(id=called, op=calls),
+    )
+    said = {key: Ref("out", (turn, key)) for key in ("text", "data", "answer", "content", "stop_reason", "totals")}
+    result = {
+        **said,
+        "messages": _joined(Ref("out", (talk, "messages")), Ref("out", (turn, "said"))),
+        "trace": _joined(Ref("out", (talk, "trace")), Ref("out", (called,))),
+    }
+    begin = {"messages": start, "trace": Lit([]), "totals": NULL}
+    return Loop(
+        body=Graph(nodes=nodes, result=_object(result), ordered=True),
+        limit=int(str(options.get("max_rounds") or MAX_ROUNDS)),
+        until=Fn("!=", (Ref("out", (turn, "stop_reason")), NULL)),
+        collect=False,
+        initial=_object(begin),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Arms:
+    """The calls of a turn: an arm for each tool. Ids begin with `within`; they are those of one flow."""
+
+    within: str
+    path: str
+    approve: Collection[str]
+
+    def region(self, tools: Sequence[str]) -> Graph:
+        """One call the model wants: the arm of its tool, or what the model's tool says instead."""
+        names = [tool.replace(":", ".") for tool in tools]
+        arms = tuple(
+            (
+                Fn("==", (Ref("item", ("run",)), Lit(tool))),
+                self.arm(i, tool, name if names.count(name) == 1 else f"{name}.{i}"),
+            )
+            for i, (tool, name) in enumerate(zip(tools, names, strict=True))
+        )
+        instead = _object({key: Ref("item", (key,)) for key in ("error", "same_as")})
+        use = Node(id=f"{self.within}use", op=Branch(arms=arms, default=self.one("instead", instead)))
+        about = {key: Ref("item", (key,)) for key in ("id", "round", "tool", "name", "input")}
+        return Graph(nodes=(use,), result=_object({**about, "outcome": Ref("out", (use.id,))}), ordered=True)
+
+    def arm(self, i: int, tool: str, name: str) -> Graph:
+        """A call whose failure is an answer, too; one that is to be approved only when somebody has said yes."""
+        failed = Policy(on_error=OnError(value=_object({"error": Ref("error", ("message",))})))
+        meta = Meta(source=f"{self.path}[{i}]", labels={"tool": ""}, name=tool)
+        args = Ref("item", ("input",))
+        call = Node(
+            id=f"{self.within}call.{name}", op=Call(tool=tool, args=args, content=True), policy=failed, meta=meta
+        )
+        made = Graph(nodes=(call,), result=Ref("out", (call.id,)), ordered=True)
+        if tool not in self.approve:
+            return made
+        asked = _object({"tool": Lit(tool), "input": args})
+        question = Node(id=f"{self.within}approval.{name}", op=Call(tool=APPROVAL, args=asked))
+        said = Ref("out", (question.id,))
+        refused = self.one(f"refused.{name}", _object({"error": Ref(said.root, (*said.path, "reason"))}))
+        yes = Fn("==", (Ref(said.root, (*said.path, "approved")), Lit(True)))
+        allowed = Node(id=f"{self.within}approved.{name}", op=Branch(arms=((yes, made),), default=refused))
+        return Graph(nodes=(question, allowed), result=Ref("out", (allowed.id,)), ordered=True)
+
+    def one(self, name: str, value: Expr) -> Graph:
+        """A region that gives a value."""
+        node = Node(id=f"{self.within}{name}", op=Compute(value=value), meta=_HIDDEN)
+        return Graph(nodes=(node,), result=Ref("out", (node.id,)), ordered=True)
+
+
+def _object(fields: Mapping[str, Expr]) -> Obj:
+    return Obj(tuple(fields.items()))
+
+
+def _joined(*lists: Expr) -> Expr:
+    return Fn("flatten", (Arr(lists),))
