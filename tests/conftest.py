@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from faults.tally import counts, pytest_addoption, pytest_configure, rounds
 from postgres_server import NoPostgres, PostgresServer, fresh
+
+__all__ = ["counts", "pytest_addoption", "pytest_configure", "rounds"]  # of the fault campaign
 
 # Derandomised on CI, so that a red run is red again at home; searching further on demand.
 _SLOW_MACHINE = [HealthCheck.too_slow]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,53 +18,6 @@ from typing import Any
 from ropewalk.journal import Entry, RunRow, Store, open_store
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
-
-TOOLS = '''
-import asyncio, os, time, zlib
-from ropewalk import tool
-
-def note(*words):
-    # One write to a file opened for appending: a kill leaves a whole line or none.
-    file = os.open("calls.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(file, (" ".join(map(str, words)) + "\\n").encode())
-    os.close(file)
-
-@tool
-def sync_step(at: str, of: object = None, ms: int = 15) -> dict[str, str | int]:
-    """Does something in a thread."""
-    note("start", at)
-    time.sleep(ms / 1000)
-    note("end", at)
-    return {"at": at, "of": zlib.crc32(str(of).encode())}
-
-@tool
-async def async_step(at: str, of: object = None, ms: int = 15) -> dict[str, str | int]:
-    """Does something in the loop."""
-    note("start", at)
-    await asyncio.sleep(ms / 1000)
-    note("end", at)
-    return {"at": at, "of": zlib.crc32(str(of).encode())}
-
-@tool
-async def wait_for_file(at: str, name: str) -> str:
-    """Waits until a file is there; says when it is cancelled."""
-    note("start", at)
-    try:
-        while not os.path.exists(name):
-            await asyncio.sleep(0.01)
-    except asyncio.CancelledError:
-        note("cancelled", at, time.time())
-        raise
-    note("end", at)
-    return "there"
-
-@tool
-def large(at: str, size: int) -> str:
-    """Gives much, that cannot be packed well."""
-    note("start", at)
-    import random
-    return random.Random(at).randbytes(size // 2).hex()
-'''
 
 STEPS = """
 kind: chain
@@ -100,6 +54,27 @@ nodes:
 """
 
 
+BRIEF = """
+kind: chain
+name: brief
+mode: dag
+concurrency: 3
+timeout: 60000
+nodes:
+  - {id: a, type: tool, tool: sync_step, params: {at: a, ms: 2}}
+  - id: many
+    type: loop
+    dependsOn: [a]
+    items: [0, 1]
+    concurrency: 2
+    nodes:
+      - {id: one, type: tool, tool: async_step, params: {at: "many[${$index}]/one", of: $output.a, ms: 2}}
+  - {id: pause, type: delay, delay: 5, dependsOn: [a]}
+  - {id: again, type: tool, tool: second_time, params: {at: again@2}, errorStrategy: retry, retryDelay: 1}
+  - {id: end, type: tool, tool: sync_step, dependsOn: [many, pause, again], params: {at: end, of: $output.many, ms: 2}}
+"""
+
+
 @dataclass(frozen=True)
 class Done:
     code: int
@@ -114,15 +89,26 @@ class Done:
 class Scene:
     """One project in a folder."""
 
-    def __init__(self, folder: Path, chain: str = STEPS, store: str | None = None) -> None:
+    def __init__(self, folder: Path, chain: str = STEPS, store: str | None = None, keep: bool = False) -> None:
         """`store` is an address; without one it is the file that a project has by itself."""
         self.folder, self._store = folder, store
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n')
-        (folder / "tools.py").write_text(TOOLS)
+        shutil.copy(Path(__file__).with_name("steps.py"), folder / "tools.py")
         (folder / "chain.yaml").write_text(chain)
         self.log = folder / "calls.log"
         self.db = folder / ".ropewalk" / "ropewalk.db"
+
+    @property
+    def address(self) -> str:
+        """Of the store, for those who open it by themselves."""
+        if self._store is None:
+            self.db.parent.mkdir(exist_ok=True)
+        return self._store or str(self.db)
+
+    def fate(self, at: int, number: signal.Signals) -> None:
+        """Have whoever writes the `at`-th line of the log be killed, or paused."""
+        (self.folder / "fate").write_text(f"{at} {int(number)}")
 
     def start(self, *args: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from wire import Wire
 
+from faults.wire import Wire
 from postgres_server import PostgresServer, fresh
 from ropewalk.journal.postgres import PostgresStore
 

@@ -7,61 +7,21 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import apsw
 import pytest
 
+from faults.disk import Disk
 from ropewalk.errors import StoreError
 from ropewalk.journal import Entry, NewRun
 from ropewalk.journal.sqlite import SqliteStore
-
-
-class Disk(apsw.VFS):
-    """Fails once the `left` operations of kind `what` are used up, until it is `mended`."""
-
-    def __init__(self) -> None:
-        self.error: type[apsw.Error] = apsw.FullError
-        self.what = "write"
-        self.left = 10**9
-        self.used = 0
-        self.times = 10**9  # How often it fails before it works again by itself.
-        self.most: int | None = None  # A write beyond this offset fails as well.
-        super().__init__("faulty", "unix", makedefault=True)
-
-    def xOpen(self, name: Any, flags: Any) -> File:
-        return File(self, name, flags)
-
-    def breaks(self, what: str) -> None:
-        if what == self.what:
-            self.used += 1
-            if self.used > self.left and self.times:
-                self.times -= 1
-                raise self.error("injected")
-
-    def mend(self) -> None:
-        self.left, self.times, self.most = 10**9, 10**9, None
 
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not true():  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.002)
-
-
-class File(apsw.VFSFile):
-    def __init__(self, disk: Disk, name: Any, flags: Any) -> None:
-        self.disk = disk
-        super().__init__("unix", name, flags)
-
-    def xWrite(self, data: bytes, offset: int) -> None:
-        self.disk.breaks("write")
-        if self.disk.most is not None and offset > self.disk.most:
-            raise apsw.FullError("injected")
-        super().xWrite(data, offset)
-
-    def xSync(self, flags: int) -> None:
-        self.disk.breaks("sync")  # And no more: these tests cut no power, and would wait for the disk.
 
 
 @pytest.fixture

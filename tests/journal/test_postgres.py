@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from wire import Wire
 
+from faults.wire import Wire
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal import Definition, Entry, NewRun, postgres_session, postgres_writer
@@ -206,8 +206,9 @@ def test_a_stop_is_heard_after_a_restart_though_no_lease_is_due(url: str, postgr
     run(test())
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3])
 def test_a_process_that_is_paused_within_a_transaction_does_not_keep_its_runs(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     async def test() -> None:
         store = PostgresStore(url)
@@ -216,7 +217,10 @@ def test_a_process_that_is_paused_within_a_transaction_does_not_keep_its_runs(
         monkeypatch.setattr(postgres_session, "PAUSE", 0.3)
         paused = Session(target(url))
         paused.execute("BEGIN")
-        paused.execute("UPDATE lease SET beat = beat")
+        if rows:
+            paused.executemany("UPDATE lease SET beat = beat WHERE run > ?", [(0,)] * rows)
+        else:
+            paused.execute("UPDATE lease SET beat = beat")
         taken = await store.reopen("r")
         assert taken.run.epoch == 2
         with pytest.raises(psycopg.Error, match="idle-in-transaction"):

@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from wire import Wire
 
+from faults.wire import Wire
 from ropewalk.errors import Fenced, JournalConflict
 from ropewalk.journal import Entry, NewRun
 from ropewalk.journal.postgres import PostgresStore

@@ -100,11 +100,14 @@ class Run(Lane):
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
         self.wall, self.mono = time.time(), clock()
+        if log.past:
+            self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
         self.frame: Frame | None = None
 
     def now(self) -> float:
-        """Wall-clock seconds."""
-        return time.time()
+        """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back
+        would make every pause longer by as much."""
+        return max(time.time(), self.wall + clock() - self.mono)
 
     def ended(self) -> asyncio.Future[Any]:
         """Done when the run is over, with its result; made for the first who asks."""

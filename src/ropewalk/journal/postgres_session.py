@@ -127,7 +127,9 @@ class Session:
         return cursor.execute(words(query), values, prepare=None if planned else False).rowcount
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> None:
-        self._connection.cursor().executemany(words(query), rows)
+        # Not the driver's executemany: what it sends last, a Flush, has the server forget PAUSE.
+        for row in rows:
+            self.count(query, row, planned=True)
 
     def _connect(self) -> psycopg.Connection[Any]:
         kind = driver()

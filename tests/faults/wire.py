@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 
 
 class Wire:
@@ -19,12 +20,19 @@ class Wire:
         self.lost = threading.Event()
         self.sent = 0
         """How often something was sent to the server."""
+        self._at, self._passes, self._then = 0, False, lambda: None
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose_answer(self, to: bytes) -> None:
         """Have the server do the next statement with these words; nobody hears that it did."""
         self.lost.clear()
         self._word = to
+
+    def strike(self, at: int, passes: bool, then: Callable[[], None] = lambda: None) -> None:
+        """Count anew, do `then` and break the connection at the `at`-th sending: before the server has heard of it,
+        or (`passes`) when it has done it and nobody has heard the answer."""
+        self.lost.clear()
+        self.sent, self._at, self._passes, self._then = 0, at, passes, then
 
     def cut(self) -> None:
         """Break every connection."""
@@ -57,17 +65,28 @@ class Wire:
                 if self._word and self._word in data:
                     self._word = b""
                     doomed.set()
+                if self.sent == self._at:
+                    if not self._passes:
+                        self._lose()
+                        break
+                    doomed.set()
                 server.sendall(data)
+        _close(client)
         _close(server)
 
     def _back(self, client: socket.socket, server: socket.socket, doomed: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(1 << 20):
                 if doomed.is_set():
-                    self.lost.set()
+                    self._lose()
                     break
                 client.sendall(data)
         _close(client)
+
+    def _lose(self) -> None:
+        then, self._then = self._then, lambda: None
+        then()
+        self.lost.set()
 
 
 def _close(one: socket.socket) -> None:
