@@ -1,4 +1,4 @@
-"""Drawings of a flow: Mermaid text, an SVG picture, a tree for terminals.
+"""Drawings of a flow: Mermaid text, an SVG picture, a tree for terminals; and the graph as data.
 
 All three are made from what the dataclass fields say (`facts`), so a new op needs no edit. They
 draw flows that the check refuses too: a wrong flow is when one wants to see it. Refused: markup,
@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..errors import NotFound
 from ..ir import Flow
 from ..values import closest
+from .data import graph_data
 from .diagram import mermaid
 from .picture import svg
 from .tree import text
@@ -25,4 +26,4 @@ def draw(flow: Flow, format: str) -> str:
     return drawn
 
 
-__all__ = ["FORMATS", "draw", "mermaid", "svg", "text"]
+__all__ = ["FORMATS", "draw", "graph_data", "mermaid", "svg", "text"]

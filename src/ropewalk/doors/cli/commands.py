@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
     "tools call": ("tools:call", "Call one tool and print its result."),
     "mcp": ("mcp:mcp", "Serve flows and tools as the tools of an MCP server."),
+    "serve": ("serve:serve", "Serve the HTTP API and the page."),
     "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
     "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
 }

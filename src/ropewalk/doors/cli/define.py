@@ -9,8 +9,9 @@ from cyclopts import Parameter
 
 from ...errors import InvalidFlow
 from ...source import dump, render
+from ...told import problem_data
 from .answer import Answer
-from .exits import UsageError, problem_data
+from .exits import UsageError
 from .interrupts import Interrupts
 from .options import Json, Project
 from .session import with_app

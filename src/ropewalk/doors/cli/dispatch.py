@@ -13,7 +13,7 @@ from cyclopts import CycloptsError
 from ...errors import RopewalkError
 from .answer import Answer
 from .commands import program
-from .exits import FAILED, INTERRUPTED, UsageError, error_data, exit_code, explain
+from .exits import FAILED, INTERRUPTED, UsageError, exit_code, explain, failure
 
 _READER_GONE = 141
 _kept: BinaryIO | None = None  # the real standard output while the command runs with --json
@@ -99,7 +99,7 @@ def _fail(error: BaseException, out: BinaryIO | None) -> int:
         sys.stderr.write(explain(error) + "\n")
         sys.stderr.flush()
         if out is not None:
-            _write(out, error_data(error))
+            _write(out, failure(error))
     except BrokenPipeError:
         return INTERRUPTED if code == INTERRUPTED else FAILED
     return code

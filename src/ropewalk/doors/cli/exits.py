@@ -16,7 +16,6 @@ from ...errors import (
     InvalidToolId,
     InvalidValue,
     NotFound,
-    Place,
     Problem,
     RopewalkError,
     RunStopped,
@@ -27,6 +26,7 @@ from ...errors import (
     ValidationFailed,
 )
 from ...source import render, visible
+from ...told import error_data, problems_of
 
 DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 124, 130
 
@@ -77,28 +77,6 @@ def exit_code(error: BaseException) -> int:
     return next((code for kind, code in ERRORS if isinstance(error, kind)), FAILED)
 
 
-def problems_of(error: BaseException) -> tuple[Problem, ...]:
-    """What an error has to say, as problems with their places."""
-    found = getattr(error, "problems", ())
-    if found:
-        return tuple(sorted(found, key=_position))
-    if isinstance(error, ConfigError):
-        at = error.place
-        message = str(error).removeprefix(f"{at.file}:{at.line}:{at.column}: ") if at else str(error)
-        return (Problem(path="", message=message, place=at),)
-    if isinstance(error, ExpressionError) and error.text:
-        line = (error.text.splitlines() or [""])[min(error.line, len(error.text.splitlines())) - 1]
-        place = Place("<expression>", error.line, error.column, line)
-        return (Problem(path="", message=error.message, suggestion=error.suggestion, column=error.column, place=place),)
-    return ()
-
-
-def _position(problem: Problem) -> tuple[str, int, int]:
-    """As they stand in the file; those without a place first, in their own order."""
-    place = problem.place
-    return (place.file, place.line, place.column) if place else ("", 0, 0)
-
-
 def explain(error: BaseException) -> str:
     """The error for people: each problem at its place with a caret, or one line."""
     if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
@@ -119,26 +97,6 @@ def explain(error: BaseException) -> str:
     return "\n".join(shown)
 
 
-def error_data(error: BaseException) -> dict[str, Any]:
+def failure(error: BaseException) -> dict[str, Any]:
     """The error for `--json`."""
-    message = str(error) or ("interrupted" if exit_code(error) == INTERRUPTED else type(error).__name__)
-    return {
-        "error": {
-            "kind": type(error).__name__,
-            "message": message,
-            "problems": [problem_data(p) for p in problems_of(error)],
-        }
-    }
-
-
-def problem_data(problem: Problem) -> dict[str, Any]:
-    """One problem for `--json`."""
-    place = problem.place
-    return {
-        "file": place.file if place else None,
-        "line": place.line if place else None,
-        "column": place.column if place else None,
-        "path": problem.path,
-        "message": problem.message,
-        "suggestion": problem.suggestion,
-    }
+    return error_data(error, None if str(error) or exit_code(error) != INTERRUPTED else "interrupted")

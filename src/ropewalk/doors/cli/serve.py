@@ -1,0 +1,76 @@
+"""`serve`: the HTTP API and the page."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from ...errors import ConfigError
+from .answer import Answer
+from .interrupts import Interrupts
+from .options import Project, StoreAddress
+from .session import with_app
+
+if TYPE_CHECKING:
+    from ...app import App
+
+_TOKEN = "ROPEWALK_TOKEN"
+
+
+def serve(
+    *,
+    host: Annotated[
+        str, Parameter(help="The address to listen on; others than this machine's own are open to the net.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="The port; 0 takes a free one.")] = 8321,
+    allow_host: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="A further name this server is reached by; repeatable.")
+    ] = (),
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Serve the HTTP API and the page. Every request needs the token: that of ROPEWALK_TOKEN, or a new one, which is
+    in the address that is printed."""
+    token = os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
+
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        try:
+            import uvicorn
+
+            from ..http import make_site
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f'`ropewalk serve` needs more: pip install "ropewalk[serve]" ({error.name} is missing)'
+            ) from None
+        listening = _listen(host, port)
+        names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
+        site = make_site(app, token, hosts=names)
+        settings = uvicorn.Config(
+            site, log_level="warning", access_log=False, server_header=False, lifespan="on", timeout_graceful_shutdown=2
+        )
+        server = uvicorn.Server(settings)
+        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
+        sys.stdout.write(f"http://{shown}:{listening.getsockname()[1]}/?token={token}\n")
+        sys.stdout.flush()
+        interrupts.remove()  # the server has its own
+        await server.serve(sockets=[listening])
+        return Answer()
+
+    return with_app(work, project=project, store=store)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; --port names another") from None
+    return listening

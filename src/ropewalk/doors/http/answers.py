@@ -1,0 +1,153 @@
+"""Requests read and answers written: JSON within the limits, and one table from an error to a status."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+
+from ...app import App
+from ...errors import (
+    ConfigError,
+    ExpressionError,
+    FlowFailed,
+    InvalidCursor,
+    InvalidFlow,
+    InvalidInput,
+    InvalidTool,
+    InvalidToolId,
+    InvalidValue,
+    JournalConflict,
+    NoExecutor,
+    NotFound,
+    PartOfRun,
+    RopewalkError,
+    RunBusy,
+    RunStopped,
+    RunTimeout,
+    StoreError,
+    ToolError,
+    ToolNotFound,
+    ToolTimeout,
+    UnsupportedSchema,
+    ValidationFailed,
+)
+from ...source import load
+from ...told import error_data, problem_data
+
+ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    # The first line that fits decides, so the narrower kinds stand first.
+    (InvalidFlow, 422),
+    (ExpressionError, 422),
+    (UnsupportedSchema, 422),
+    (InvalidTool, 422),
+    (InvalidInput, 422),
+    (InvalidValue, 422),
+    (ValidationFailed, 422),
+    (InvalidToolId, 422),
+    (InvalidCursor, 422),
+    (NotFound, 404),
+    (ToolNotFound, 404),
+    (RunBusy, 409),
+    (PartOfRun, 409),
+    (NoExecutor, 409),
+    (JournalConflict, 409),
+    (RunStopped, 409),
+    (RunTimeout, 504),
+    (ToolTimeout, 504),
+    (ToolError, 502),
+    (FlowFailed, 502),
+    (StoreError, 503),
+    (ConfigError, 500),
+    (RopewalkError, 409),
+)
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status that an error is answered with."""
+    return next((status for kind, status in ERRORS if isinstance(error, kind)), 500)
+
+
+def _served(request: Request) -> App:
+    return request.app.state.served  # type: ignore[no-any-return]
+
+
+Served = Annotated[App, Depends(_served)]
+"""The app that a route serves."""
+
+
+class Answer(JSONResponse):
+    """JSON as every store and door writes it."""
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content)
+
+
+class Body(Request):
+    """A request whose JSON is read as definitions are: within limits, no NaN, no repeated keys."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            raw = await self.body()
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError:
+                raise HTTPException(422, "the body is not UTF-8") from None
+            try:
+                self._json = load(text, form="json", name="body").data
+            except InvalidFlow as error:
+                said = [{**problem_data(p), "file": "body"} for p in error.problems]
+                raise HTTPException(422, said) from None
+        return self._json
+
+
+class Route(APIRoute):
+    """A route that reads its body as `Body` does."""
+
+    def get_route_handler(self) -> Any:
+        handle = super().get_route_handler()
+
+        async def read(request: Request) -> Any:
+            return await handle(Body(request.scope, request.receive))
+
+        return read
+
+
+def answer_error(_: Request, error: Exception) -> Answer:
+    """A RopewalkError, told."""
+    return Answer(error_data(error), status_of(error))
+
+
+def answer_refusal(_: Request, error: Exception) -> Answer:
+    """What the framework refuses (an unknown path, a wrong method, a body that is no JSON), in the same shape."""
+    assert isinstance(error, HTTPException) or hasattr(error, "status_code")
+    detail: Any = getattr(error, "detail", "")
+    problems = detail if isinstance(detail, list) else []
+    message = problems[0]["message"] if problems else str(detail)
+    data = {"error": {"kind": "Refused", "message": message, "problems": problems}}
+    return Answer(data, getattr(error, "status_code", 500), headers=getattr(error, "headers", None))
+
+
+def answer_misfit(request: Request, error: Exception) -> Answer:
+    """A request whose parts do not fit what the route takes."""
+    assert isinstance(error, RequestValidationError)
+    if isinstance(error.body, bytes):  # which was not read as JSON
+        said = f"the body is sent as {request.headers.get('content-type') or 'nothing'}; send it as application/json"
+        return Answer({"error": {"kind": "InvalidRequest", "message": said, "problems": []}}, 415)
+    problems = [
+        {
+            "file": None,
+            "line": None,
+            "column": None,
+            "path": ".".join(str(part) for part in found["loc"]),
+            "message": found["msg"],
+            "suggestion": None,
+        }
+        for found in error.errors()
+    ]
+    said = "; ".join(f"{p['path']}: {p['message']}" for p in problems)
+    return Answer({"error": {"kind": "InvalidRequest", "message": said, "problems": problems}}, 422)

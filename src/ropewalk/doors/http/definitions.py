@@ -1,0 +1,127 @@
+"""Definitions over HTTP: store, list, look at, check, plan, draw."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import PlainTextResponse, Response
+from pydantic import BaseModel, ConfigDict
+
+from ...app import App
+from ...draw import draw, graph_data
+from ...errors import InvalidFlow, NotFound
+from ...plan import plan as planned
+from ...runs import iso
+from ...told import problem_data
+from .answers import Answer, Route, Served
+from .given import Document, read, stored
+
+Kind = Annotated[Literal["chain", "composition"], Path(description="The notation.")]
+Id = Annotated[str, Path(max_length=500)]
+
+
+class Given(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    document: Document
+
+
+router = APIRouter(prefix="/api", tags=["definitions"], route_class=Route, default_response_class=Answer)
+
+
+@router.get("/definitions")
+def ls(app: Served) -> Answer:
+    """The stored definitions, without their documents."""
+    return Answer({"definitions": [_line(d) for d in app.store.list_definitions()]})
+
+
+@router.post("/definitions/{kind}", status_code=201)
+def create(kind: Kind, given: Given, app: Served) -> Answer:
+    """Check and store a definition; an id that is taken is replaced."""
+    loaded = read(app, given.document)
+    if loaded.kind != kind:
+        raise NotFound("notation", loaded.kind, why=f"the address says {kind}")
+    service: Any = app.chains.core if kind == "chain" else app.compositions.core
+    made = service.create(loaded.document)
+    return Answer(_whole(app, stored(app, kind, made.id)), 201)
+
+
+@router.get("/definitions/{kind}/{id}")
+def get(kind: Kind, id: Id, app: Served) -> Answer:
+    """One definition with its document and its graph."""
+    return Answer(_whole(app, stored(app, kind, id)))
+
+
+@router.delete("/definitions/{kind}/{id}", status_code=204, response_class=Response)
+def delete(kind: Kind, id: Id, app: Served) -> Response:
+    """Delete it; its runs stay."""
+    stored(app, kind, id)
+    app.store.delete_definition(kind, id)
+    return Response(status_code=204)
+
+
+@router.get("/definitions/{kind}/{id}/drawing")
+def drawing(
+    kind: Kind, id: Id, app: Served, format: Annotated[Literal["mermaid", "svg", "text"], Query()] = "mermaid"
+) -> Response:
+    """Its graph as Mermaid text, an SVG picture or a tree."""
+    return _drawn(draw(app.definitions.stored(stored(app, kind, id)).flow, format), format)
+
+
+@router.post("/validate")
+async def validate(given: Given, app: Served) -> Answer:
+    """Everything that is wrong with a document, and what is doubtful; calls no tool."""
+    try:
+        loaded = read(app, given.document)
+        await app.connect_for(loaded.flow)
+        checked = app.check(loaded)
+    except InvalidFlow as error:
+        return Answer({"valid": False, "problems": [problem_data(p) for p in error.problems], "warnings": []})
+    return Answer(
+        {
+            "valid": not checked.problems,
+            "problems": [problem_data(p) for p in checked.problems],
+            "warnings": [problem_data(p) for p in checked.warnings],
+            "graph": graph_data(loaded.flow),
+        }
+    )
+
+
+@router.post("/plan")
+async def plan(given: Given, app: Served) -> Answer:
+    """What would run, in which order, with which tools; calls nothing."""
+    loaded = read(app, given.document)
+    await app.connect_for(loaded.flow)
+    checked = app.check(loaded)
+    if checked.problems:
+        raise InvalidFlow(checked.problems)
+    made = planned(loaded.flow, app.definitions.cards_for(loaded), checked.warnings, kind=loaded.kind)
+    return Answer(made.to_dict())
+
+
+def _drawn(text: str, format: str) -> Response:
+    kind = "image/svg+xml" if format == "svg" else "text/plain"
+    # A picture of ours has no scripts; shown by itself it could not run any either.
+    return PlainTextResponse(
+        text,
+        media_type=kind,
+        headers={"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"},
+    )
+
+
+def _line(definition: Any) -> dict[str, Any]:
+    return {
+        "kind": definition.kind,
+        "id": definition.id,
+        "name": definition.name,
+        "description": (definition.document or {}).get("description", ""),
+        "fingerprint": definition.fingerprint,
+        "created": iso(definition.created),
+        "runCount": definition.run_count,
+    }
+
+
+def _whole(app: App, definition: Any) -> dict[str, Any]:
+    flow = app.definitions.stored(definition).flow
+    return {**_line(definition), "document": definition.document, "graph": graph_data(flow)}

@@ -1,0 +1,68 @@
+"""Definitions as they are given over HTTP: the name of a stored one, or a document. Never a path, never code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...errors import InvalidFlow, NotFound, Problem
+from ...source import Limits, load
+from ...stored import can_be
+from ...values import closest
+
+if TYPE_CHECKING:
+    from ...app import App, Loaded
+
+
+class Definition(BaseModel):
+    """A stored definition."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str = Field(max_length=50, examples=["chain"])
+    id: str = Field(max_length=500)
+
+
+Document = dict[str, Any] | str
+"""A definition itself: as an object, or as its YAML or JSON text."""
+
+
+def loaded_of(app: App, named: Definition | None, document: Document | None) -> tuple[Loaded, str | None]:
+    """The definition, compiled, and its id when it is a stored one; InvalidFlow when neither or both are given."""
+    if (named is None) == (document is None):
+        raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
+    if named is not None:
+        return app.definitions.stored(stored(app, named.kind, named.id)), named.id
+    assert document is not None
+    return read(app, document), None
+
+
+def stored(app: App, kind: str, id: str) -> Any:
+    """A stored definition; NotFound with what was probably meant."""
+    found = app.store.get_definition(kind, id) if can_be(kind) and can_be(id) else None
+    if found is None:
+        ids = [definition.id for definition in app.store.list_definitions(kind)] if can_be(kind) else []
+        raise NotFound("definition", f"{kind} {id}", suggestion=closest(id, ids))
+    return found
+
+
+def read(app: App, document: Document) -> Loaded:
+    """A document from somebody on HTTP, compiled. One whose tools are files of a directory is refused."""
+    if isinstance(document, str):
+        most = app.limits
+        limits = Limits(size=most.file_size, nesting=most.nesting, aliases=most.aliases)
+        # With a form it is always a text: what looks like a path is never opened.
+        text = load(document, form="yaml", name="document", limits=limits)
+        try:
+            loaded = app.loaded(text.data, text)
+        except InvalidFlow as error:
+            from ...source import attach
+
+            raise InvalidFlow(attach(error.problems, text)) from None
+    else:
+        loaded = app.loaded(document)
+    if loaded.compiled.local:
+        said = f"an {loaded.kind} names files of its directory; run it with `ropewalk run`, or as a flow of the project"
+        raise InvalidFlow([Problem(path="kind", message=said)])
+    return loaded

@@ -1,0 +1,126 @@
+"""Runs that this process started for somebody on HTTP, and their events for everybody who follows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import RopewalkError
+from ...events import Event
+
+if TYPE_CHECKING:
+    from ...app import App
+
+Start = Callable[[Callable[[Event], None]], Awaitable[Any]]
+MOST_KEPT: Final = 100_000  # events of a run that goes on; what is older is in its journal only
+_LIVE, _RECORDED = "l", "j"
+
+
+class Feed:
+    """The events of one run so far, and whoever waits for more."""
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque(maxlen=MOST_KEPT)
+        self.count = 0
+        self.ended = False
+        self._waiting: set[asyncio.Event] = set()
+
+    def take(self, event: Event) -> None:
+        self.events.append(event)
+        self.count += 1
+        self.wake()
+
+    def end(self) -> None:
+        self.ended = True
+        self.wake()
+
+    def wake(self) -> None:
+        for waiting in self._waiting:
+            waiting.set()
+
+    async def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
+        """Every event with its number, from the one after `after`; ends with the run."""
+        more = asyncio.Event()
+        self._waiting.add(more)
+        try:
+            while True:
+                more.clear()
+                first = self.count - len(self.events)
+                for number in range(max(after, first), self.count):
+                    after = number + 1
+                    yield after, self.events[number - (self.count - len(self.events))]
+                if self.ended and after >= self.count:
+                    return
+                if after >= self.count:
+                    await more.wait()
+        finally:
+            self._waiting.discard(more)
+
+
+class Live:
+    """The runs under way here. What another process runs is followed through its journal."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._feeds: dict[str, Feed] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self, run_id: str, start: Start) -> asyncio.Task[Any]:
+        """Set a run going; returns once it has begun, raises what keeps it from that. The task gives its outcome."""
+        feed = self._feeds[run_id] = Feed()
+        begun = asyncio.Event()
+
+        def take(event: Event) -> None:
+            begun.set()
+            feed.take(event)
+
+        task: asyncio.Task[Any] = asyncio.create_task(self._run(run_id, start, take))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        first = asyncio.create_task(begun.wait())
+        await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
+        first.cancel()
+        if task.done():
+            await task  # which raises
+        return task
+
+    async def _run(self, run_id: str, start: Start, take: Callable[[Event], None]) -> Any:
+        feed = self._feeds[run_id]
+        try:
+            return await start(take)
+        finally:
+            feed.end()
+            if self._feeds.get(run_id) is feed:
+                del self._feeds[run_id]  # from here on the journal has everything
+
+    async def follow(self, run_id: str, last: str = "") -> AsyncIterator[tuple[str, Event]]:
+        """The events of a run with their ids, from the one after `last` on, until it has ended.
+
+        Ids of a run that went on here are of no use once its journal is what is read: then everything
+        comes again, which is no harm, as an event says of which node and attempt it is.
+        """
+        feed = self._feeds.get(run_id)
+        if feed is not None:
+            async for number, event in feed.follow(_number(last, _LIVE)):
+                yield f"{_LIVE}{number}", event
+            return
+        number, after = 0, _number(last, _RECORDED)
+        async for event in self._app.runs.watch(run_id):
+            number += 1
+            if number > after:
+                yield f"{_RECORDED}{number}", event
+
+    async def close(self) -> None:
+        """Let go of every run; those in a durable store can be resumed."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for done in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(done, Exception) and not isinstance(done, RopewalkError):
+                raise done
+
+
+def _number(id: str, kind: str) -> int:
+    return int(id[1:]) if id[:1] == kind and id[1:].isdecimal() and len(id) < 12 else 0

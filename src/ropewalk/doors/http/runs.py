@@ -1,0 +1,143 @@
+"""Runs over HTTP: start, list, look at, follow, stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from ...app import App
+from ...draw import graph_data
+from ...engine.engine import new_run_id
+from ...errors import JournalConflict, NotFound
+from ...fitting import check_variables
+from ...journal.journal import RunRow
+from ...runs import summary
+from ...values import check_json, closest
+from .answers import Answer, Route, Served
+from .given import Definition, Document, loaded_of
+from .live import Live
+
+if TYPE_CHECKING:
+    from ...app import App
+
+
+def _going(request: Request) -> Live:
+    return request.app.state.live  # type: ignore[no-any-return]
+
+
+Going = Annotated[Live, Depends(_going)]
+RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
+_ALIKE = 200
+
+
+class NewRun(BaseModel):
+    """What to run, and with what: a stored definition, or a document."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    definition: Definition | None = None
+    document: Document | None = None
+    input: Any = None
+    variables: dict[str, Any] | None = None
+    run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The same id runs once.")
+    wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
+
+
+router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route, default_response_class=Answer)
+
+
+def known(app: App, run_id: str) -> RunRow:
+    row = app.runs.row(run_id)
+    if row is None:
+        raise NotFound("run", run_id, suggestion=closest(run_id, (r.id for r in app.runs.list(limit=_ALIKE))))
+    return row
+
+
+@router.post("", status_code=202)
+async def start(given: NewRun, app: Served, live: Going) -> Answer:
+    """Start a run; answered at once, or with `wait` when it has ended by then."""
+    loaded, id = loaded_of(app, given.definition, given.document)
+    run_id = check_json(given.run_id, "runId") if given.run_id is not None else new_run_id()
+    variables = check_json(given.variables, "variables") if given.variables is not None else None
+    check_variables(loaded.flow, variables or {})
+    row = app.runs.row(run_id)
+    if row is not None:
+        if row.fingerprint and row.fingerprint != loaded.fingerprint:
+            raise JournalConflict(run_id, "", "a run of another definition has this id")
+        return Answer({"runId": run_id, "status": row.status, "new": False}, 200)
+    work = {"definition_id": id, "run_id": run_id, "input": given.input, "variables": variables}
+    task = await live.start(run_id, lambda take: app.execute(loaded, **work, on_event=take))
+    if given.wait:
+        done, _ = await asyncio.wait({task}, timeout=given.wait)
+        if done:
+            return Answer({"runId": run_id, "new": True, **task.result()}, 200)
+    return Answer({"runId": run_id, "status": "running", "new": True}, 202)
+
+
+@router.get("")
+def ls(
+    app: Served,
+    status: Annotated[str | None, Query(max_length=50)] = None,
+    kind: Annotated[str | None, Query(max_length=50)] = None,
+    definition: Annotated[str | None, Query(max_length=500, description="The id of a definition.")] = None,
+    text: Annotated[str | None, Query(max_length=500, description="In id, name, definition or error.")] = None,
+    since: Annotated[float | None, Query(description="Seconds since the epoch.")] = None,
+    all: Annotated[bool, Query(description="Also those that are part of another.")] = False,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> Answer:
+    """Runs, newest first, without their results."""
+    given = {"status": status, "kind": kind, "definition_id": definition, "text": text}
+    for name, value in given.items():
+        check_json(value, name)
+    rows = app.runs.list(**given, since=since, all=all, limit=limit)
+    gone = app.runs.interrupted() if any(row.status == "running" for row in rows) else set()
+    return Answer({"runs": [{**summary(row), "interrupted": row.id in gone} for row in rows]})
+
+
+@router.get("/{run_id:path}/graph")
+def graph(run_id: RunId, app: Served) -> Answer:
+    """The graph of the definition that the run was started with."""
+    row = known(app, run_id)
+    return Answer(graph_data(app.definitions.loaded({**(row.document or {}), "kind": row.kind}).flow))
+
+
+@router.get("/{run_id:path}/events", response_class=EventSourceResponse)
+async def events(
+    run_id: RunId,
+    app: Served,
+    live: Going,
+    last_event_id: Annotated[str, Header(max_length=50)] = "",
+    after: Annotated[str, Query(max_length=50)] = "",
+) -> EventSourceResponse:
+    """Its events so far and as they come, as server-sent events; `Last-Event-ID` (or `after`) goes on
+    behind an event."""
+    known(app, run_id)
+    return EventSourceResponse(_sent(live, run_id, last_event_id or after), ping=15)
+
+
+@router.post("/{run_id:path}/stop")
+def stop(run_id: RunId, app: Served) -> Answer:
+    """Stop it, in whatever process it runs."""
+    known(app, run_id)
+    stopped = app.runs.stop(run_id)
+    return Answer({"runId": run_id, "stopped": stopped, "status": known(app, run_id).status})
+
+
+# The last, as an id may have slashes in it: that of a part of another run has.
+@router.get("/{run_id:path}")
+def get(run_id: RunId, app: Served) -> Answer:
+    """One run with every recorded step."""
+    known(app, run_id)
+    return Answer(app.runs.get(run_id))
+
+
+async def _sent(live: Live, run_id: str, last: str) -> AsyncIterator[ServerSentEvent]:
+    async for id, event in live.follow(run_id, last):
+        yield ServerSentEvent(data=orjson.dumps(event.to_dict()).decode(), event=event.kind, id=id)
+    yield ServerSentEvent(data="{}", event="end")

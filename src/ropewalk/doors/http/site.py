@@ -1,0 +1,57 @@
+"""All routes of an app behind the guard, as one ASGI app."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from ...errors import RopewalkError
+from ...guard import Guard
+from . import definitions, runs, tools
+from .answers import Answer, answer_error, answer_misfit, answer_refusal
+from .live import Live
+
+if TYPE_CHECKING:
+    from ...app import App
+
+
+def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
+    """The HTTP API of `app`, an ASGI app. Every request must show `token` and come by 127.0.0.1, localhost or one
+    of `hosts`. Closing the app is left to whoever opened it."""
+    live = Live(app)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await live.close()
+
+    site = FastAPI(
+        title="Ropewalk",
+        version=_version(),
+        summary="Compose, check and run tool chains.",
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # pages that load scripts from elsewhere
+        redoc_url=None,
+        default_response_class=Answer,
+    )
+    site.add_exception_handler(RopewalkError, answer_error)
+    site.add_exception_handler(HTTPException, answer_refusal)
+    site.add_exception_handler(RequestValidationError, answer_misfit)
+    site.state.served, site.state.live = app, live
+    for noun in (runs, definitions, tools):
+        site.include_router(noun.router)
+    return Guard(site, token, hosts, app.limits.file_size)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("ropewalk")

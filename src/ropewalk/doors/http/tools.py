@@ -1,0 +1,60 @@
+"""The toolbox over HTTP: list, look at, call."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict
+
+from ...app import App
+from ...errors import NotFound
+from ...values import check_json, closest
+from .answers import Answer, Route, Served
+
+ToolId = Annotated[str, Path(max_length=500, description="namespace:name, or a name.")]
+
+
+class Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    arguments: dict[str, Any] = {}
+
+
+router = APIRouter(prefix="/api/tools", tags=["tools"], route_class=Route, default_response_class=Answer)
+
+
+async def found(app: App, tool_id: str) -> Any:
+    tool = app.toolbox.get(tool_id)
+    if tool is None:
+        await app.toolbox.connect_for([tool_id])
+        tool = app.toolbox.get(tool_id)
+    if tool is None:
+        raise NotFound("tool", tool_id, suggestion=closest(tool_id, (t.id for t in app.toolbox.list())))
+    return tool
+
+
+@router.get("")
+async def ls(
+    app: Served, text: Annotated[str, Query(max_length=500, description="In id or description.")] = ""
+) -> Answer:
+    """Every tool; servers that cannot be reached are in `failures` with the reason."""
+    await app.connect()
+    wanted = text.casefold()
+    tools = sorted(app.toolbox.list(), key=lambda t: str(t.id))
+    listed = [t.to_dict() for t in tools if wanted in f"{t.id}\n{t.description or ''}".casefold()]
+    return Answer({"tools": listed, "failures": {name: str(why) for name, why in app.toolbox.failures.items()}})
+
+
+@router.get("/{tool_id:path}")
+async def get(tool_id: ToolId, app: Served) -> Answer:
+    """One tool with its schemas."""
+    return Answer((await found(app, tool_id)).to_dict())
+
+
+@router.post("/{tool_id:path}")
+async def call(tool_id: ToolId, given: Arguments, app: Served) -> Answer:
+    """Call one tool with the whole pipeline around it."""
+    await found(app, tool_id)
+    value = await app.call_tool(tool_id, check_json(given.arguments, "arguments"))
+    return Answer({"tool": tool_id, "result": value})

@@ -1,0 +1,176 @@
+"""Who may talk to an HTTP door: the Host list, the Origin check, the token, headers of every answer.
+
+Pure ASGI, so that it stands before every route, static files and doors mounted beside it. Any of these refuses by
+itself: a name that resolves to 127.0.0.1 in a hostile DNS is no known Host, a page of another site sends its Origin,
+and without the token nothing is told, not even which paths there are.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import orjson
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+COOKIE: Final = "ropewalk_token"
+LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
+_SAFE: Final = ("GET", "HEAD", "OPTIONS")
+_HEADERS: Final = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self' "
+        b"'wasm-unsafe-eval'; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+
+
+class Guard:
+    """An ASGI app around another. `hosts` are further names this door is reached by, `token` what a
+    request must show (as `Authorization: Bearer`, or in the cookie that `GET /?token=...` sets)."""
+
+    def __init__(self, site: Site, token: str, hosts: Iterable[str] = (), most_bytes: int = 10_000_000) -> None:
+        if not token:
+            raise ValueError("a door on HTTP needs a token")
+        self._site, self._token, self._most = site, token.encode(), most_bytes
+        self._hosts = {host.lower() for host in (*LOCAL, *hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._site(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = {name.lower(): value for name, value in reversed(scope["headers"])}
+        refused = self._refused(scope, headers)
+        if refused is not None:
+            await _answer(send, *refused)
+            return
+        way_in = self._way_in(scope)
+        if way_in is not None:
+            await _redirect(send, way_in, self._token)
+            return
+        if not self._known(headers):
+            await _answer(
+                send, 401, "Unauthorized", "the token is missing or wrong; it is in the address that was printed"
+            )
+            return
+        body = _Body(receive, self._most)
+        await self._site(scope, body.receive, _with_headers(send))
+
+    def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
+        host = _name(headers.get(b"host", b"").decode("latin-1"))
+        if host not in self._hosts:
+            return 421, "UnknownHost", f"this door is not reached as {host!r}; --allow-host names it"
+        origin = headers.get(b"origin")
+        if origin is not None and not self._own(origin.decode("latin-1"), headers):
+            return 403, "ForeignOrigin", "requests of other sites are refused"
+        if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
+            return 403, "ForeignOrigin", "requests of other sites are refused"
+        bearer = b"authorization" in headers
+        if scope["method"] not in _SAFE and not bearer and origin is None:
+            return 403, "ForeignOrigin", "a request with the cookie must say where it comes from (Origin)"
+        if int(_digits(headers.get(b"content-length"))) > self._most:
+            return 413, "TooLarge", f"the body has more than {self._most:,} bytes"
+        return None
+
+    def _own(self, origin: str, headers: dict[bytes, bytes]) -> bool:
+        """Whether an origin is this door: the very host and port the request was sent to."""
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        return parts.scheme in ("http", "https") and parts.netloc.lower() == headers[b"host"].decode("latin-1").lower()
+
+    def _known(self, headers: dict[bytes, bytes]) -> bool:
+        given = headers.get(b"authorization", b"")
+        if given[:7].lower() == b"bearer ":
+            return hmac.compare_digest(given[7:].strip(), self._token)
+        return hmac.compare_digest(_cookie(headers.get(b"cookie", b"")), self._token)
+
+    def _way_in(self, scope: Scope) -> str | None:
+        """`/?token=...` with the right token: the address without it, to go on at."""
+        if scope["method"] != "GET" or b"token=" not in scope.get("query_string", b""):
+            return None
+        query: list[tuple[str, str]] = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = next((value for key, value in query if key == "token"), "")
+        if not hmac.compare_digest(given.encode(), self._token):
+            return None
+        rest = urlencode([(key, value) for key, value in query if key != "token"])
+        return f"/{scope['path'].lstrip('/')}" + (f"?{rest}" if rest else "")
+
+
+class _Body:
+    """Stops a body that grows past the limit without having said so."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._left = receive, most
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            return {"type": "http.disconnect"}
+        return message
+
+
+def _with_headers(send: Send) -> Send:
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            have = {name.lower() for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(pair for pair in _HEADERS if pair[0] not in have)]
+            if b"cache-control" not in have:
+                message["headers"].append((b"cache-control", b"no-store"))
+        await send(message)
+
+    return told
+
+
+async def _answer(send: Send, status: int, kind: str, message: str) -> None:
+    body = orjson.dumps({"error": {"kind": kind, "message": message, "problems": []}})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="ropewalk"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _redirect(send: Send, where: str, token: bytes) -> None:
+    cookie = b"%s=%s; Path=/; HttpOnly; SameSite=Strict" % (COOKIE.encode(), token)
+    headers = [(b"location", where.encode("latin-1", "replace")), (b"set-cookie", cookie), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": [*headers, *_HEADERS]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].lower() + "]"
+    return host.partition(":")[0].lower()
+
+
+def _cookie(header: bytes) -> bytes:
+    try:
+        found = SimpleCookie(header.decode("latin-1")).get(COOKIE)
+    except CookieError:  # somebody else's, which no browser should send
+        return b""
+    return found.value.encode("latin-1", "replace") if found is not None else b""
+
+
+def _digits(value: bytes | None) -> bytes:
+    return value if value is not None and value.isdigit() and len(value) < 20 else b"0"

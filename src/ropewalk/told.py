@@ -1,0 +1,53 @@
+"""Errors as data, the same through every door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import ConfigError, ExpressionError, Place, Problem
+
+
+def problems_of(error: BaseException) -> tuple[Problem, ...]:
+    """What an error has to say, as problems with their places."""
+    found = getattr(error, "problems", ())
+    if found:
+        return tuple(sorted(found, key=_position))
+    if isinstance(error, ConfigError):
+        at = error.place
+        message = str(error).removeprefix(f"{at.file}:{at.line}:{at.column}: ") if at else str(error)
+        return (Problem(path="", message=message, place=at),)
+    if isinstance(error, ExpressionError) and error.text:
+        line = (error.text.splitlines() or [""])[min(error.line, len(error.text.splitlines())) - 1]
+        place = Place("<expression>", error.line, error.column, line)
+        return (Problem(path="", message=error.message, suggestion=error.suggestion, column=error.column, place=place),)
+    return ()
+
+
+def _position(problem: Problem) -> tuple[str, int, int]:
+    """As they stand in the file; those without a place first, in their own order."""
+    place = problem.place
+    return (place.file, place.line, place.column) if place else ("", 0, 0)
+
+
+def error_data(error: BaseException, message: str | None = None) -> dict[str, Any]:
+    """An error as `{error: {kind, message, problems}}`."""
+    return {
+        "error": {
+            "kind": type(error).__name__,
+            "message": message or str(error) or type(error).__name__,
+            "problems": [problem_data(p) for p in problems_of(error)],
+        }
+    }
+
+
+def problem_data(problem: Problem) -> dict[str, Any]:
+    """One problem as `{file, line, column, path, message, suggestion}`."""
+    place = problem.place
+    return {
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "path": problem.path,
+        "message": problem.message,
+        "suggestion": problem.suggestion,
+    }
