@@ -47,11 +47,7 @@ HEAVY |= {"rich", "sse_starlette", "starlette", "structlog", "uvicorn"}
 # These may name each other's types.
 PARTS_OF_THE_APP = {"fitting", "plan", "project", "runs", "stored", "chains", "compositions", "experiences", "jobs"}
 PARTS_OF_THE_APP |= {"app"}
-<<<<<<< HEAD
-MAY_IMPORT_HEAVY = ("doors/cli/",)
-=======
 MAY_IMPORT_HEAVY = ("doors/cli/", "doors/http/")
->>>>>>> 857dd3f (HTTP door: runs, definitions, tools, events over SSE, behind a token, Host and Origin checks)
 STARTS_THE_OTHERS = "doors.cli"  # a door that commands open the others from, in their functions
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common"}
 MOST_LINES, MOST_FUNCTION_LINES = 400, 60

@@ -65,10 +65,9 @@ class Guard:
         if way_in is not None:
             await _redirect(send, way_in, self._token)
             return
-        if not self._known(headers):
-            await _answer(
-                send, 401, "Unauthorized", "the token is missing or wrong; it is in the address that was printed"
-            )
+        refused = self._stranger(scope, headers)
+        if refused is not None:
+            await _answer(send, *refused)
             return
         body = _Body(receive, self._most)
         await self._site(scope, body.receive, _with_headers(send))
@@ -82,9 +81,6 @@ class Guard:
             return 403, "ForeignOrigin", "requests of other sites are refused"
         if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
             return 403, "ForeignOrigin", "requests of other sites are refused"
-        bearer = b"authorization" in headers
-        if scope["method"] not in _SAFE and not bearer and origin is None:
-            return 403, "ForeignOrigin", "a request with the cookie must say where it comes from (Origin)"
         if int(_digits(headers.get(b"content-length"))) > self._most:
             return 413, "TooLarge", f"the body has more than {self._most:,} bytes"
         return None
@@ -97,11 +93,15 @@ class Guard:
             return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() == headers[b"host"].decode("latin-1").lower()
 
-    def _known(self, headers: dict[bytes, bytes]) -> bool:
+    def _stranger(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         given = headers.get(b"authorization", b"")
-        if given[:7].lower() == b"bearer ":
-            return hmac.compare_digest(given[7:].strip(), self._token)
-        return hmac.compare_digest(_cookie(headers.get(b"cookie", b"")), self._token)
+        if given[:7].lower() == b"bearer " and hmac.compare_digest(given[7:].strip(), self._token):
+            return None
+        if not hmac.compare_digest(_cookie(headers.get(b"cookie", b"")), self._token):
+            return 401, "Unauthorized", "the token is missing or wrong; it is in the address that was printed"
+        if scope["method"] not in _SAFE and b"origin" not in headers:
+            return 403, "ForeignOrigin", "a request with the cookie must say where it comes from (Origin)"
+        return None
 
     def _way_in(self, scope: Scope) -> str | None:
         """`/?token=...` with the right token: the address without it, to go on at."""

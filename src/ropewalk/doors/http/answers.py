@@ -9,6 +9,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from ...app import App
 from ...errors import (
@@ -78,6 +79,49 @@ def _served(request: Request) -> App:
 
 Served = Annotated[App, Depends(_served)]
 """The app that a route serves."""
+
+
+class Told(BaseModel):
+    """One thing that is wrong; `file`, `line` and `column` where it is in a document's text."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    path: str
+    message: str
+    suggestion: str | None
+
+
+class Explained(BaseModel):
+    kind: str
+    message: str
+    problems: list[Told]
+
+
+class Error(BaseModel):
+    """What every refusal looks like."""
+
+    error: Explained
+
+
+_MEANING: Final = {
+    400: "not a request that can be read",
+    401: "no token, or a wrong one",
+    403: "sent by another site",
+    404: "nothing has this id",
+    409: "not as things stand",
+    413: "too large",
+    415: "not sent as application/json",
+    421: "this door has other names",
+    422: "wrong: everything that is, each at its place",
+    502: "a tool failed",
+    503: "the store cannot be reached",
+    504: "no answer in time",
+}
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": Error, "description": said} for status, said in _MEANING.items()
+}
+"""What any route may answer besides, for the OpenAPI document."""
 
 
 class Answer(JSONResponse):

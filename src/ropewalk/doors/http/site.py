@@ -6,14 +6,15 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from ...errors import RopewalkError
 from ...guard import Guard
 from . import definitions, runs, tools
-from .answers import Answer, answer_error, answer_misfit, answer_refusal
+from .answers import REFUSALS, Answer, answer_error, answer_misfit, answer_refusal
 from .live import Live
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
         docs_url=None,  # pages that load scripts from elsewhere
         redoc_url=None,
         default_response_class=Answer,
+        responses=REFUSALS,
+        dependencies=[Depends(HTTPBearer(auto_error=False))],  # for the document; the guard is who looks
     )
     site.add_exception_handler(RopewalkError, answer_error)
     site.add_exception_handler(HTTPException, answer_refusal)

@@ -1,0 +1,212 @@
+"""The HTTP API of a real server: runs, their events, definitions, tools, what is told when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .server import Served, serve
+
+
+def chain(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"kind": "chain", "nodes": list(nodes), **more}
+
+
+def call(id: str, tool: str, **params: Any) -> dict[str, Any]:
+    return {"id": id, "type": "tool", "tool": tool, "params": params}
+
+
+def events(served: Served, run_id: str, last: str | None = None) -> Iterator[tuple[str | None, str, Any]]:
+    """(id, kind, data) of each event until the stream ends."""
+    headers = {"Last-Event-ID": last} if last else {}
+    with served.client.stream("GET", f"/api/runs/{run_id}/events", headers=headers) as stream:
+        assert stream.status_code == 200
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        found: dict[str, str] = {}
+        for line in stream.iter_lines():
+            name, _, value = line.partition(": ")
+            if line == "" and found:
+                yield found.get("id"), found["event"], json.loads(found["data"])
+                found = {}
+            elif line and not line.startswith(":"):
+                found[name] = value
+
+
+def fresh() -> str:
+    return uuid.uuid4().hex
+
+
+def test_a_document_is_run_and_its_result_waited_for(served: Served) -> None:
+    done = served.post("/api/runs", {"document": chain(call("a", "add", a="$input.n")), "input": {"n": 4}, "wait": 20})
+    assert (done.status_code, done.json()["results"]) == (200, {"a": 5})
+    assert done.json()["status"] == "completed"
+    known = served.get(f"/api/runs/{done.json()['runId']}").json()
+    assert [(n["path"], n["value"]) for n in known["nodes"]] == [("a", 5)]
+
+
+def test_a_document_may_be_yaml_text_and_its_problems_have_lines(served: Served) -> None:
+    text = "kind: chain\nnodes:\n  - {id: a, type: tool, tool: add, params: {a: 1}}\n"
+    assert served.post("/api/runs", {"document": text, "wait": 20}).json()["results"] == {"a": 2}
+    wrong = served.post("/api/validate", {"document": text.replace("tool: add", "tool: [add]")}).json()
+    assert not wrong["valid"]
+    assert (wrong["problems"][0]["line"], wrong["problems"][0]["path"]) == (3, "nodes[0].tool")
+
+
+def test_a_run_is_followed_while_it_goes_on_and_from_where_one_left_off(served: Served) -> None:
+    id, go = fresh(), fresh()
+    document = chain(call("a", "add", a=1), call("w", "wait_for", name=go))
+    begun = served.post("/api/runs", {"document": document, "runId": id})
+    assert (begun.status_code, begun.json()) == (202, {"runId": id, "status": "running", "new": True})
+    seen = []
+    for event_id, kind, data in events(served, id):
+        seen.append((event_id, kind, data.get("path")))
+        if (kind, data.get("path")) == ("node.started", "w"):
+            (served.folder / go).touch()
+    kinds = [(kind, path) for _, kind, path in seen]
+    assert kinds == [
+        ("run.started", ""),
+        ("node.started", "a"),
+        ("node.finished", "a"),
+        ("node.started", "w"),
+        ("node.finished", "w"),
+        ("run.finished", ""),
+        ("end", None),
+    ]
+    recorded = [(event_id, kind, data.get("path")) for event_id, kind, data in events(served, id)]
+    assert [(kind, path) for _, kind, path in recorded] == [
+        ("node.finished", "a"),
+        ("node.finished", "w"),
+        ("run.finished", ""),
+        ("end", None),
+    ]
+    rest = [(kind, data.get("path")) for _, kind, data in events(served, id, last=recorded[0][0])]
+    assert rest == [("node.finished", "w"), ("run.finished", ""), ("end", None)]
+
+
+def test_the_same_id_runs_once_and_another_definition_is_refused_it(served: Served) -> None:
+    id = fresh()
+    given = {"document": chain(call("a", "add", a=1)), "runId": id, "wait": 20}
+    assert served.post("/api/runs", given).json()["new"]
+    again = served.post("/api/runs", given)
+    assert (again.status_code, again.json()) == (200, {"runId": id, "status": "completed", "new": False})
+    other = served.post("/api/runs", {**given, "document": chain(call("a", "add", a=2))})
+    assert (other.status_code, other.json()["error"]["kind"]) == (409, "JournalConflict")
+
+
+def test_a_run_is_stopped(served: Served) -> None:
+    id, go = fresh(), fresh()
+    served.post("/api/runs", {"document": chain(call("w", "wait_for", name=go)), "runId": id})
+    stopped = served.post(f"/api/runs/{id}/stop").json()
+    assert stopped == {"runId": id, "stopped": True, "status": "stopped"}
+    assert [kind for _, kind, _ in events(served, id)][-2:] == ["run.finished", "end"]
+    assert (served.folder / f"{go}.cancelled").exists()
+    assert not served.post(f"/api/runs/{id}/stop").json()["stopped"]
+
+
+def test_runs_are_listed_and_searched(served: Served) -> None:
+    name = fresh()
+    for n in range(3):
+        document = chain(call("a", "add", a=n), name=f"{name} {n}")
+        served.post("/api/runs", {"document": document, "wait": 20})
+    found = served.get("/api/runs", params={"text": name.upper(), "limit": 2}).json()["runs"]
+    assert [row["name"] for row in found] == [f"{name} 2", f"{name} 1"]
+    assert served.get("/api/runs", params={"text": name, "status": "failed"}).json() == {"runs": []}
+
+
+def test_a_failure_names_its_node(served: Served) -> None:
+    done = served.post("/api/runs", {"document": chain(call("f", "fail"), maxRetries=0), "wait": 20}).json()
+    assert (done["status"], done["errors"][0]["nodeId"]) == ("failed", "f")
+    assert "no luck" in done["errors"][0]["message"]
+
+
+def test_a_definition_is_stored_run_drawn_and_deleted(served: Served) -> None:
+    id = fresh()
+    document = chain(call("a", "add", a="$var.n"), id=id, name="sum", variables={"n": 1})
+    made = served.post("/api/definitions/chain", {"document": document})
+    assert (made.status_code, made.json()["id"]) == (201, id)
+    assert [node["title"] for node in made.json()["graph"]["nodes"]] == ["Call add"]
+    assert id in [d["id"] for d in served.get("/api/definitions").json()["definitions"]]
+    given = {"definition": {"kind": "chain", "id": id}, "variables": {"n": 6}, "wait": 20}
+    run = served.post("/api/runs", given).json()
+    assert run["results"] == {"a": 7}
+    assert served.get(f"/api/runs/{run['runId']}").json()["definitionId"] == id
+    picture = served.get(f"/api/definitions/chain/{id}/drawing", params={"format": "svg"})
+    assert picture.headers["content-type"].startswith("image/svg+xml")
+    assert "sandbox" in picture.headers["content-security-policy"]
+    assert served.client.delete(f"/api/definitions/chain/{id}").status_code == 204
+    gone = served.get(f"/api/definitions/chain/{id}")
+    assert (gone.status_code, gone.json()["error"]["kind"]) == (404, "NotFound")
+
+
+def test_a_graph_has_its_regions_inside(served: Served) -> None:
+    loop = {"id": "l", "type": "loop", "items": [1, 2], "nodes": [call("in", "add", a="$item")]}
+    done = served.post("/api/runs", {"document": chain(call("a", "add", a=1), loop), "wait": 20}).json()
+    graph = served.get(f"/api/runs/{done['runId']}/graph").json()
+    assert graph["edges"] == [["a", "l"]]
+    (group,) = graph["nodes"][1]["groups"]
+    assert [node["path"] for node in group["nodes"]] == ["l/in"]
+    paths = {node["path"] for node in served.get(f"/api/runs/{done['runId']}").json()["nodes"]}
+    assert {"l[0]/in", "l[1]/in"} <= paths
+
+
+def test_tools_are_listed_and_called(served: Served) -> None:
+    found = served.get("/api/tools", params={"text": "TWO NUMBERS"}).json()
+    assert ([tool["name"] for tool in found["tools"]], found["failures"]) == (["add"], {})
+    assert served.post("/api/tools/add", {"arguments": {"a": 2}}).json() == {"tool": "add", "result": 3}
+    wrong = served.post("/api/tools/add", {"arguments": {"a": "x"}})
+    assert (wrong.status_code, wrong.json()["error"]["problems"][0]["path"]) == (422, "args.a")
+    assert served.post("/api/tools/fail", {"arguments": {}}).status_code == 502
+    missing = served.get("/api/tools/ad")
+    assert (missing.status_code, missing.json()["error"]["message"]) == (404, "no tool 'ad'; did you mean 'add'?")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({}, 422, "give either definition {kind, id} or document"),
+        ({"document": chain(), "definition": {"kind": "chain", "id": "x"}}, 422, "give either"),
+        ({"definition": {"kind": "chain", "id": "nope"}}, 404, "no definition 'chain nope'"),
+        ({"document": chain(call("a", "ad", a=1))}, 422, "did you mean add?"),
+        ({"document": chain(call("a", "add", a=1)), "variables": {"x": "\x00"}}, 422, "NUL"),
+        ({"document": chain(call("a", "add", a=1)), "wait": -1}, 422, "body.wait"),
+        ({"document": chain(call("a", "add", a=1)), "runId": "a\x00"}, 422, "NUL"),
+        ({"document": chain(call("a", "add", a=1)), "nope": 1}, 422, "body.nope"),
+        ({"document": chain(call("a", "add", a=2**63))}, 422, "64"),
+        ({"document": "tools.py"}, 422, "a definition is an object"),
+    ],
+)
+def test_a_wrong_request_runs_nothing_and_says_why(served: Served, body: Any, status: int, says: str) -> None:
+    before = served.get("/api/runs").json()["runs"][:1]
+    found = served.post("/api/runs", body)
+    assert (found.status_code, says in found.json()["error"]["message"]) == (status, True), found.text
+    assert served.get("/api/runs").json()["runs"][:1] == before
+
+
+def test_what_is_no_json_within_the_limits_is_refused_in_time(served: Served) -> None:
+    def send(raw: bytes, **headers: str) -> Any:
+        headers = {"content-type": "application/json", **headers}
+        return served.client.post("/api/validate", content=raw, headers=headers)
+
+    assert send(b'{"document": NaN}').json()["error"]["message"] == "nan is not JSON; use null"
+    assert "nested deeper" in send(b'{"document":' + b"[" * 200_000 + b"]" * 200_000 + b"}").json()["error"]["message"]
+    assert "repeated key" in send(b'{"document": {}, "document": {}}').text
+    assert send(b"\xff{}").status_code == 422
+    assert send(b'{"document": {}}', **{"content-type": "text/plain"}).status_code == 415
+    assert send(b" " * 10_000_001).status_code == 413
+    told = send(b"{").json()["error"]
+    assert (told["problems"][0]["line"], told["problems"][0]["column"]) == (1, 2)
+
+
+def test_a_server_that_is_stopped_leaves_its_run_to_be_gone_on_with(tmp_path: Path) -> None:
+    document = chain(call("a", "add", a=1), call("w", "wait_for", name="go"))
+    for server in serve(tmp_path):
+        server.post("/api/runs", {"document": document, "runId": "r"})
+    for server in serve(tmp_path):
+        row = server.get("/api/runs/r").json()
+        assert (row["status"], row["interrupted"]) == ("running", True)
+        assert [node["path"] for node in row["nodes"]] == ["a"]
