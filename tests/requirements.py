@@ -48,7 +48,9 @@ CHAIN-TYPE-4    LOOP with until or while, at most maxIterations rounds
 CHAIN-TYPE-5    PARALLEL: all its nodes, at most concurrency at once, {nodeId: output}
 CHAIN-TYPE-6    TRANSFORM: the transformed value of input
 CHAIN-TYPE-7    DELAY: null after the time; a restart waits only what is left
-CHAIN-TYPE-8    WAIT is read, and refused for now with a clear problem
+CHAIN-TYPE-8    WAIT: the event's payload, or {approved, by, note}
+CHAIN-TYPE-10   WAIT: what is not approved fails the node, whatever its maxRetries
+CHAIN-TYPE-11   WAIT: a timeout that is over fails the node as any timeout
 CHAIN-TYPE-9    types, modes and strategies are accepted in any letter case
 CHAIN-NODE-1    outputVar sets $var.NAME
 CHAIN-NODE-2    a false condition skips the node, output null, in every mode

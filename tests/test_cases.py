@@ -6,6 +6,7 @@
     covers     ids of requirements.py
     chain      the document; tools: see chains/scripted.py
     context    of the execution
+    answers    what is sent as soon as there is a wait for it: {event: payload}, {path: answer} for an approval
     expect     a subset of the result; besides it calls (names in order, or [name, params]),
                counts {tool: times}, cancelled [tools], peak (most at once), details
     problems   {path: part of the message}: exactly these
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ import ropewalk.errors
 from chains.scripted import ScriptedTools, misses
 from ropewalk.app import App
 from ropewalk.errors import InvalidFlow
+from ropewalk.events import Event
 from ropewalk.source import load
 
 CASES = Path(__file__).parent / "cases"
-KNOWN = {"name", "covers", "tools", "context", "input", "variables", "expect", "problems", "raises", "bug"}
+KNOWN = {"name", "covers", "tools", "context", "input", "variables", "expect", "problems", "raises", "bug", "answers"}
 KNOWN |= {"chain", "composition"}
 BESIDES = ("calls", "counts", "cancelled", "peak", "details", "absent")
 
@@ -70,12 +72,27 @@ async def _run(case: dict[str, Any], address: str) -> None:
                 await app.chains.execute_chain(chain.id, context, tools)
             assert text in str(raised.value)
             return
-        result = await app.chains.execute_chain(chain.id, context, tools)
+        answers = answering(app, case["answers"]) if "answers" in case else None
+        result = await app.chains.execute_chain(chain.id, context, tools, on_event=answers)
         details = await app.chains.get_execution_details(result.execution_id)
         wanted = {key: value for key, value in case["expect"].items() if key not in BESIDES}
         assert misses({"status": "completed", "errors": [], **wanted}, result.to_dict()) == []
         _hold(case["expect"], tools, result, details)
         await _what_is_true_of_all(app, chain, result, tools, context)
+
+
+def answering(app: App, answers: dict[str, Any]) -> Callable[[Event], None]:
+    """Whoever listens to a run and sends it what it waits for."""
+
+    def take(event: Event) -> None:
+        if event.kind == "wait.started":
+            name = event.data.get("event")
+            if name in answers:
+                app.runs.send(event.run_id, name, answers[name])
+            elif event.path in answers:
+                app.runs.approve(event.run_id, event.path, **answers[event.path])
+
+    return take
 
 
 async def _is_refused(app: App, case: dict[str, Any]) -> None:

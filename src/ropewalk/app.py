@@ -16,7 +16,7 @@ from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
 from .jobs import Executor, Jobs
-from .journal import Store, open_store
+from .journal import ENDS, Store, open_store
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
 from .values import Json
@@ -254,9 +254,12 @@ class App:
         concurrency: int | None = None,
         state: Mapping[str, Json] | None = None,
         keep_state: bool = False,
+        park: bool = False,
     ) -> Outcome:
         """Load, check and run a definition. What fails in a tool is in the outcome, not raised. An experience
-        begins with `state` over its defaults; with `keep_state` also with the final state of its last run."""
+        begins with `state` over its defaults; with `keep_state` also with the final state of its last run. With
+        `park` a run in a durable store that only waits for events and approvals is let go of: the outcome has the
+        status `waiting` and says in `waiting_for` for what, and `resume` goes on with it."""
         loaded = self.load(source)
         if concurrency is not None:
             loaded = self.definitions.limited(loaded, concurrency)
@@ -273,6 +276,7 @@ class App:
             variables=variables,
             executor=executor,
             on_event=on_event,
+            park=park,
         )
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
             row = self.store.get_run(run_id)
@@ -289,10 +293,13 @@ class App:
         variables: Mapping[str, Json] | None = None,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
+        park: bool = False,
     ) -> dict[str, Json]:
         """Run a compiled definition with everything checked first; returns the notation's result."""
         given = {"definition_id": definition_id, "run_id": run_id, "input": input, "variables": variables}
-        return await self.engine.run(await self.jobs.new(loaded, **given, executor=executor, on_event=on_event))
+        job = await self.jobs.new(loaded, **given, executor=executor, on_event=on_event)
+        job.park = park
+        return await self.engine.run(job)
 
     async def resume(
         self,
@@ -300,16 +307,18 @@ class App:
         *,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
+        park: bool = False,
     ) -> Outcome:
-        """Go on with a run whose process died; a finished run gives its recorded result."""
+        """Go on with a run whose process died, or that waits; a finished run gives its recorded result."""
         row = self.store.get_run(run_id)
         if row is None:
             raise NotFound("run", run_id)
-        if row.parent is not None and row.status == "running":
+        if row.parent is not None and row.status not in ENDS:
             raise PartOfRun(run_id, row.parent)
-        if row.status != "running":
+        if row.status in ENDS:
             return outcome({**(row.result or {}), "status": row.status, "executionId": run_id})
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
+        job.park = park
         return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))
 
     def outcome(self, result: Mapping[str, Json]) -> Outcome:

@@ -23,6 +23,9 @@ RopewalkError
 ├── RunTimeout           a run took longer than it may
 ├── RunStopped           somebody stopped the run
 ├── RunBusy              another live process owns the run: `.owner`
+├── RunEnded             nothing can be sent to a run that has ended: `.status`
+├── NotWaiting           the run waits for nothing of this name: `.waits`
+├── Rejected             somebody has not approved: `.by .note`
 ├── PartOfRun            a run that is part of another is not resumed by itself: `.parent`
 ├── NothingToRetry       an ended run has nothing that could be done again as asked
 ├── FlowFailed           a flow called as a tool did not reach its end: `.result`
@@ -273,6 +276,33 @@ class RunBusy(RopewalkError):
     def __init__(self, run_id: str, owner: str) -> None:
         self.run_id, self.owner = run_id, owner
         super().__init__(f"run {run_id} is being executed by {owner}; stop it there, or wait for it to end")
+
+
+class RunEnded(RopewalkError):
+    """The run has ended: nothing waits there any more."""
+
+    def __init__(self, run_id: str, status: str) -> None:
+        self.run_id, self.status = run_id, status
+        super().__init__(f"run {run_id} has ended ({status}); nothing waits there any more")
+
+
+class NotWaiting(RopewalkError):
+    """The run does not wait for this; `waits` tells, in words, what it waits for."""
+
+    def __init__(self, run_id: str, what: str, waits: Iterable[str] = (), why: str = "") -> None:
+        self.run_id, self.what, self.waits = run_id, what, tuple(waits)
+        instead = "it waits for " + ", ".join(self.waits) if self.waits else "it waits for nothing now"
+        super().__init__(f"run {run_id} does not wait for {what}; {why or instead}")
+
+
+class Rejected(RopewalkError):
+    """Somebody was asked for an approval and has not given it."""
+
+    retryable = False
+
+    def __init__(self, by: str | None, note: str | None) -> None:
+        self.by, self.note = by, note
+        super().__init__("not approved" + (f" by {by}" if by else "") + (f": {note}" if note else ""))
 
 
 class PartOfRun(RopewalkError):

@@ -1,7 +1,8 @@
 """What happens in a run, as data: one vocabulary for journal, progress, traces and pages.
 
 run.started  node.ready  node.started  node.finished  node.failed  node.skipped  attempt.failed
-timer.set  branch.taken  items.listed  state.write  run.resumed  run.interrupted  run.finished
+timer.set  wait.started  signal.received  branch.taken  items.listed  state.write
+run.resumed  run.waiting  run.interrupted  run.finished
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ class Body(Protocol):
 
 
 class Site(Protocol):
-    """What an op may use, all at compile time. Effects go through `call` and `sleep` only; what
+    """What an op may use, all at compile time. Effects go through `call`, `sleep` and `wait` only; what
     an op decides and a resumed run must decide again goes through `remember`: those are journaled.
     """
 
@@ -366,6 +366,11 @@ class Site(Protocol):
 
     def sleep(self, seconds: Expr, /) -> Step:
         """A pause whose end is journaled as an absolute time."""
+        ...
+
+    def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
+        """A wait for the event of this name, or with `approval` for an answer to this text, at most `timeout`
+        seconds; both what it is for and what came are journaled."""
         ...
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:

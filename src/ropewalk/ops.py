@@ -1,7 +1,7 @@
 """The kinds of node. To add one, add a frozen dataclass here: its data, and a `compile` that
 returns the closure doing the work. Checker, codec and drawing read the dataclass fields.
 
-Refused here: looking into a frame, touching the world except through `site.call`/`site.sleep`.
+Refused here: looking into a frame, touching the world except through `site.call`, `site.sleep` and `site.wait`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,22 @@ class Sleep:
 
     def compile(self, site: Site, /) -> Step:
         return site.sleep(self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Wait until the `event` of this name is sent to the run, or until somebody says whether what `approval` asks
+    is approved; a restart waits only what is left of `timeout`, in seconds. The value is what was sent, or
+    `{approved, by, note}`. A refusal fails the node, as does time that is over."""
+
+    event: Expr | None = None
+    approval: Expr | None = None
+    timeout: Expr | None = None
+
+    def compile(self, site: Site, /) -> Step:
+        text = self.event if self.event is not None else self.approval
+        assert text is not None
+        return site.wait(text, self.event is None, self.timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,5 +250,5 @@ def _as_list(items: Getter) -> Getter:
     return listed
 
 
-OPS: dict[str, type[Any]] = {op.__name__: op for op in (Call, Compute, Sleep, Block, Branch, Map, Loop, Validate)}
+OPS: dict[str, type[Any]] = {op.__name__: op for op in (Call, Compute, Sleep, Wait, Block, Branch, Map, Loop, Validate)}
 """Every kind of node by name, for the codec. A new op is added to this line."""

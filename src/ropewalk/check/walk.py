@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait
 from ..schema import flaw
 from ..state import REDUCERS
 from ..values import Json, closest
@@ -25,7 +25,7 @@ from .arguments import Fitting
 from .policies import check_limit, check_policy, check_timeout
 from .reading import Reading
 from .report import Report, listing
-from .schemas import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, Sub
+from .schemas import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
 from .structure import Layout, check_after, sort
 from .types import Each, Type, either, items_of, kinds_of, say
 from .writers import Steps, Writers
@@ -56,6 +56,7 @@ Tools: TypeAlias = Callable[[str], ToolCard | None]
 """Finds the card of a tool. A `.names()` on it, if there is one, is asked for "did you mean"."""
 
 _NUMBER_OR_NULL = INTEGER | NUMBER | NULL
+_ANSWER: Mapping[str, Type] = {"approved": BOOLEAN, "by": STRING | NULL, "note": STRING | NULL}
 _after = attrgetter("after")
 
 
@@ -75,8 +76,8 @@ class Walk:
         self.steps: Steps = ()
         self.graph = flow.body
         self.rules: Mapping[type[Any], Callable[[Any], Type]] = {
-            Call: self._call, Compute: self._compute, Sleep: self._sleep, Block: self._block, Branch: self._branch,
-            Map: self._map, Loop: self._loop, Validate: self._validate,
+            Call: self._call, Compute: self._compute, Sleep: self._sleep, Wait: self._wait, Block: self._block,
+            Branch: self._branch, Map: self._map, Loop: self._loop, Validate: self._validate,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -286,14 +287,32 @@ class Walk:
         return self.read.look(op.value)
 
     def _sleep(self, op: Sleep) -> Type:
+        self._seconds("seconds", op.seconds)
+        return NULL
+
+    def _wait(self, op: Wait) -> Type:
         read = self.read
-        read.field = "seconds"
-        got = read.look(op.seconds)
+        for field, text in (("event", op.event), ("approval", op.approval)):
+            if text is not None:
+                read.field = field
+                got = read.look(text)
+                if not kinds_of(got) & STRING:
+                    read.tell(f"must be a text; this is {say(kinds_of(got))}", None)
+        if (op.event is None) == (op.approval is None):
+            read.field = "event"
+            read.tell("a wait is for either an event or an approval", None)
+        if op.timeout is not None:
+            self._seconds("timeout", op.timeout)
+        return None if op.event is not None else dict(_ANSWER)
+
+    def _seconds(self, field: str, seconds: Expr) -> None:
+        read = self.read
+        read.field = field
+        got = read.look(seconds)
         if not kinds_of(got) & _NUMBER_OR_NULL:
             read.tell(f"must be a number of seconds; this is {say(kinds_of(got))}", None)
-        elif isinstance(op.seconds, Lit) and type(op.seconds.value) in (int, float) and not op.seconds.value >= 0:
-            read.tell(f"must not be negative; it is {op.seconds.value}", None)
-        return NULL
+        elif isinstance(seconds, Lit) and type(seconds.value) in (int, float) and not seconds.value >= 0:
+            read.tell(f"must not be negative; it is {seconds.value}", None)
 
     def _block(self, op: Block) -> Type:
         return self.region(op.body, "body")

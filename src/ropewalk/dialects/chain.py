@@ -105,7 +105,7 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "input": f.anything,
     "delay": f.anything,
     "event": f.name,
-    "approval": f.text,
+    "approval": f.name,
 }
 
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {

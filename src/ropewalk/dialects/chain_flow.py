@@ -10,7 +10,7 @@ from ..expr import lift
 from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, Var
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from .binding import Binder, output_of
 from .chain import ChainDocument, ChainNode
 from .fields import join, say
@@ -25,6 +25,9 @@ LABELS: Final = {
     "again": "while",
     "until": "until",
     "seconds": "delay",
+    "event": "event",
+    "approval": "approval",
+    "timeout": "timeout",
     "policy.on_error.value": "fallback",
     "policy.timeout": "timeout",
     "policy.retry": "maxRetries",
@@ -150,7 +153,7 @@ class ChainCompiler(Binder[Within]):
             case "delay":
                 return Sleep(seconds=self._delay(node, within))
             case "wait":
-                say(self.problems, join(node.path, "type"), "wait nodes are not supported yet")
+                return self._wait(node, within)
         return Compute(value=NULL)
 
     def _condition(self, node: ChainNode, within: Within) -> Op:
@@ -233,13 +236,23 @@ class ChainCompiler(Binder[Within]):
             return Lit(0)
         return Lit(delay / 1000)
 
+    def _wait(self, node: ChainNode, within: Within) -> Op:
+        """The name of an event, and what is shown for an approval, are texts that may hold references."""
+        timeout = node.get("timeout")
+        said = {
+            key: self.value(node.get(key), join(node.path, key), within)
+            for key in ("event", "approval")
+            if key in node.fields
+        }
+        return Wait(**said, timeout=Lit(timeout / 1000) if timeout else None)
+
     def policy(self, node: ChainNode, within: Within) -> Policy:
         get = node.fields.get
         strategy = get("errorStrategy") or self.fields["errorStrategy"]
         if strategy == "retry" and node.bodies and not get("errorStrategy"):
             # The nodes inside are tried again themselves; trying the block again too would multiply the tries.
             strategy = "stop"
-        timeout = get("timeout")
+        timeout = get("timeout") if node.type != "wait" else None  # which keeps its own, through restarts
         if strategy == "stop" and timeout is None and not node.get("onError"):
             return NO_POLICY
         retry = Retry()

@@ -15,7 +15,7 @@ from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, refs
 from ..expr.unlift import unlift
 from ..frozen import dataclass
 from ..ir import Flow, Graph, Node
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ..values import Json
 from .chain import DEFAULTS
 from .chain_write_policy import strategy
@@ -181,6 +181,8 @@ class ChainWriter(FlowWriter[Around]):
             return {"type": "transform", **self._computed(op.value, around)}
         if kind is Sleep:
             return {"type": "delay", "delay": self._delay(op.seconds, around)}
+        if kind is Wait:
+            return {"type": "wait", **self.wait(node, f"{around.path}timeout", around)}
         if kind is Block:
             return self._block(node.id, op.body, around)
         if kind is Branch:

@@ -151,6 +151,19 @@ class FlowWriter(Generic[Around]):
         self.refuse(path, f"{self.kind}s cannot read how {ref.path[0]!r} ended")
         return NULL
 
+    def wait(self, node: Node, path: str, around: Around) -> Fields:
+        """What a node waits for, and how many milliseconds."""
+        op: Any = node.op
+        if node.policy.timeout is not None:
+            self.refuse(path, "a wait keeps its own time (timeout of the wait), not that of a call")
+        word, text = ("event", op.event) if op.event is not None else ("approval", op.approval)
+        fields: Fields = {word: self.value(text, path.replace("timeout", word), around)}
+        if isinstance(op.timeout, Lit):
+            return {**fields, "timeout": milliseconds(op.timeout.value)}
+        if op.timeout is not None:
+            self.refuse(path, f"how long a {self.kind} waits is a number, nothing that is worked out")
+        return fields
+
     def variables(self) -> Fields:
         """State as variables: untyped, and the last write stands."""
         found: Fields = {}

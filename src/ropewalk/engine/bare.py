@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir import Flow
-from ..journal.journal import Entry, Key
+from ..journal.journal import Entry, Key, Wanted
 from ..values import Json
 from .caller import Caller
 from .program import Program, compile_flow
@@ -19,9 +19,14 @@ class NoLog:
 
     past: Mapping[Key, Entry] = {}
     on_stop: Callable[[], None] | None = None
+    on_signal: Callable[[], None] | None = None
 
     def append(self, entry: Entry, /) -> asyncio.Future[None]:
         raise AssertionError("a run without a journal appends nothing")
+
+    async def take(self, waits: Sequence[Wanted], /) -> list[Entry]:
+        """Nobody can send anything."""
+        return []
 
     def touch(self, current_node: str, spent: float, /) -> None:
         """Nobody looks from outside."""

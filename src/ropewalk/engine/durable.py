@@ -127,6 +127,9 @@ def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:
 
 async def wait_until(run: Any, due: float) -> None:
     """Sleep until the wall-clock time `due`."""
+    if run.waits is not None:
+        await run.waits.pause(due)
+        return
     left = due - run.now()
     while left > 0:
         # In pieces, so that a clock that is set forward or back is noticed.

@@ -15,7 +15,8 @@ from uuid_utils import uuid7
 
 from ..errors import JournalConflict, NoExecutor, RunBusy, StoreError
 from ..ir import Flow
-from ..journal.journal import Log, NewRun, RunRow, Store
+from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
+from ..journal.waiting import shown
 from ..values import Json
 from .caller import Caller
 from .program import Program, compile_flow
@@ -32,7 +33,8 @@ class Job:
 
     Not changed any more once it runs; not frozen only because that doubles the cost of making one.
     `input` is what runs get, `new.input` what is written down of it; a part of another run has the
-    `secrets` that one has read, so that none of them is written down here either.
+    `secrets` that one has read, so that none of them is written down here either. One that may `park` is
+    released while it only waits, where the store is durable; its result then has the status `waiting`.
     """
 
     new: NewRun
@@ -43,6 +45,7 @@ class Job:
     state: Mapping[str, Json] | None = None
     watcher: Watcher | None = None
     secrets: dict[str, str] | None = None
+    park: bool = False
 
 
 class Engine:
@@ -120,16 +123,18 @@ class Engine:
             raise
 
     async def _elsewhere(self, run_id: str) -> RunRow | None:
-        """Wait for a run of another process or loop; None when its owner died on the way, or when it
-        turns out to be run on this loop."""
+        """Wait for a run of another process or loop; None when its owner died on the way or has parked it, or
+        when it turns out to be run on this loop."""
         loop = asyncio.get_running_loop()
         while True:
             live = self.live.get(run_id)
             if live is not None and live.loop is loop:
                 return None
             row = self.store.get_run(run_id)
-            if row is None or row.status != "running":
+            if row is None or row.status in ENDS:
                 return row
+            if row.status == "waiting":
+                return None
             if any(orphan.id == run_id for orphan in self.store.orphans()):
                 return None
             await asyncio.sleep(POLL)
@@ -154,6 +159,8 @@ class Engine:
         run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
         if job.secrets is not None:
             run.secrets = job.secrets
+        if run.waits is not None:
+            run.waits.park = job.park and self.store.durable
         log.attach(run.entries)
         self.live[run.id] = run
         began = getattr(job.caller, "began", None)
@@ -164,7 +171,10 @@ class Engine:
             if run.watcher is not None:
                 run.tell("run.resumed" if log.past else "run.started", data={"nodes": program.spots})
             ending = await run.execute()
-            result = await self._ended(job, run, ending)
+            if ending.status == "waiting":
+                result = self._parked(job, run, ending)
+            else:
+                result = await self._ended(job, run, ending)
         except BaseException as exc:
             self._parts.pop(run.id, None)  # they go on when this run does
             await self._broke_off(job, run, ending, exc)
@@ -174,7 +184,7 @@ class Engine:
             ended = getattr(job.caller, "ended", None)
             if ended is not None:
                 await ended(run.id)
-        if self._parts or log.resumed:
+        if (self._parts or log.resumed) and result.get("status") != "waiting":
             self._end_parts(run.id, log.resumed)
         if run.waiting is not None:
             run.waiting.set_result(result)
@@ -197,6 +207,16 @@ class Engine:
         if run.watcher is not None:
             run.tell("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
         return result
+
+    def _parked(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
+        """What is said of a run that was released while it only waits; `waitingFor` lists for what."""
+        row = self.store.get_run(run.id)
+        if row is not None and row.status == "stopped":
+            ending.status = row.status  # by somebody who came right after
+        if run.watcher is not None:
+            run.tell("run.waiting" if ending.status == "waiting" else "run.finished", data={"status": ending.status})
+        waiting = run.waits.parked if run.waits is not None else []
+        return {**job.render(ending), "waitingFor": [shown(entry) for entry in waiting]}
 
     async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Let go of a run that has not come to an ending, or whose ending could not be recorded."""

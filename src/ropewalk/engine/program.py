@@ -14,7 +14,7 @@ from ..errors import InvalidValue, SchemaMismatch
 from ..expr.ast import Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
-from ..ops import Validate
+from ..ops import Validate, Wait
 from ..schema import compile_schema
 from ..uncollected import uncollected
 from . import policy
@@ -51,12 +51,13 @@ class Program:
         "secrets",
         "spots",
         "version",
+        "waits",
     )
 
     def __init__(self, builder: Builder, region: Region, play: Callable[[Any], Any]) -> None:
         self.flow, self.region, self.play = builder.flow, region, play
         self.limit, self.secrets, self.durable = builder.limit, builder.secrets, builder.durable
-        self.version, self.caller = builder.version, builder.caller
+        self.version, self.caller, self.waits = builder.version, builder.caller, builder.waits
         self.spots = builder.count
         self.lists_nodes = builder.main is None and _lists_nodes(region.graph)
         self.channels, self.plan, self.main = builder.channels, builder.plans.get(region), builder.main or region
@@ -95,6 +96,7 @@ class Builder:
         self._bound: dict[str, Any] = {}
         roots = {ref.root for ref in refs_inside(flow.body)}
         self.secrets, self.prev = "secret" in roots, "prev" in roots
+        self.waits = _has_waits(flow.body)
 
     def bind(self, tool: str) -> Any:
         """The tool, resolved once per program."""
@@ -150,7 +152,7 @@ class Builder:
             if not self.records:
                 return bare_line(cells, spots, finish)
             return line(cells, spots, result, finish, region.flat)
-        return graph(cells, spots, needs, body.limit, finish, readied(spots) if self.watched else None)
+        return graph(cells, spots, needs, body.limit, finish, readied(spots) if self.watched else None, self.waits)
 
     def _typed(self, result: Getter) -> Getter:
         """The value of the flow, held to its declared type unless the last node does that."""
@@ -253,6 +255,10 @@ class Builder:
             return Yield(result(frame), frame[LOG])
 
         return ordered if plan is None else folded
+
+
+def _has_waits(body: Graph) -> bool:
+    return any(type(node.op) is Wait or any(map(_has_waits, bodies(node))) for node in body.nodes)
 
 
 def _needs(body: Graph) -> list[list[int]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from ..ir import Getter, Yield
@@ -19,6 +20,7 @@ from .failure import failure
 from .frame import FIRST, LANE, RUN, Frame, Spot, node_at
 from .lane import Lane, clock, lane_of_task
 from .spill import Spill
+from .waits import Counted
 
 Hook = Callable[[Frame, Json], None]
 Cell = tuple[Callable[[Any], Any], bool, Callable[[Any], Any] | None, Hook | None, int]
@@ -30,6 +32,8 @@ Run = Callable[..., Awaitable[Yield]]
 """`run(frame)`, or for rounds `run(frame, follow)`: see `ir.Body.run`."""
 Finish = Callable[[Frame], Yield]
 Tell = Callable[[Frame, int], None] | None
+Needs = list[list[int]]
+Made = Callable[..., Spill]
 
 
 def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, flat: bool) -> Run:
@@ -127,7 +131,7 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
 
 
 def graph(
-    cells: list[Cell], spots: list[Spot], needs: list[list[int]], limit: int | None, finish: Finish, tell: Tell = None
+    cells: list[Cell], spots: list[Spot], needs: Needs, limit: int | None, finish: Finish, tell: Tell, waits: bool
 ) -> Run:
     """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
     record is a flat list too: the frame, None, then node, start, end in the order they ended."""
@@ -139,9 +143,7 @@ def graph(
         track: list[Any] = [frame, None]
         run_ = frame[RUN]
         run_.records.append(track)
-        add = track.extend
-        left = counts.copy()
-        ready = deque(roots)
+        add, left, ready = track.extend, counts.copy(), deque(roots)
         pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
 
         async def drain(given: Lane | None = None) -> None:
@@ -181,7 +183,8 @@ def graph(
                 if given is None:
                     spill.leave(lane)
 
-        spill = Spill(drain, lambda: len(ready), limit, frame[LANE], found)
+        kind: Made = partial(Counted, run_.waits) if waits else Spill
+        spill = kind(drain, lambda: len(ready), limit, frame[LANE], found)
         await spill.run()
         return finish(frame)
 
@@ -215,7 +218,7 @@ def searched(cells: list[Cell]) -> bool:
 
 
 def many(
-    open_: Callable[[Frame, int, Json, Lane], Frame], run: Run, limit: int | None, found: bool
+    open_: Callable[[Frame, int, Json, Lane], Frame], run: Run, limit: int | None, found: bool, waits: bool = False
 ) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
     """Run a body once per item, at most `limit` at once; results in item order."""
 
@@ -243,7 +246,8 @@ def many(
                 if given is None:
                     spill.leave(lane)
 
-        spill = Spill(drain, lambda: count - claimed, limit, lane_of_task(), found)
+        made: Made = partial(Counted, frame[RUN].waits) if waits else Spill
+        spill = made(drain, lambda: count - claimed, limit, lane_of_task(), found)
         if count:
             await spill.run()
         return out

@@ -38,6 +38,7 @@ from .frame import (
 )
 from .lane import INSIST, Lane, clock, watch_of
 from .program import Program
+from .waits import Waits
 
 Watcher = Callable[[Event], None]
 _MARKS = re.compile(r"@\d+|\[[^\]]*\]")  # of attempts, arms and rounds in a path
@@ -74,7 +75,7 @@ class Run(Lane):
 
     __slots__ = (
         "attempts", "ending", "errors", "frame", "id", "input", "log", "loop", "mono", "playing", "program", "records",
-        "secrets", "spent", "state", "stopping", "timeouts", "waiting", "wall", "watcher", "when",
+        "secrets", "spent", "state", "stopping", "timeouts", "waiting", "waits", "wall", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +104,7 @@ class Run(Lane):
         if log.past:
             self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
         self.frame: Frame | None = None
+        self.waits = Waits(self) if program.waits else None
 
     def now(self) -> float:
         """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back
@@ -194,6 +196,9 @@ class Run(Lane):
         if limit is not None:
             self.when = self.mono + max(0.0, limit - self.spent)
             watch.set(self)
+        waits = self.waits
+        if waits is not None:
+            waits.begin()
         frame = self.frame = self._open()
         value: Json = None
         status = ""
@@ -215,15 +220,22 @@ class Run(Lane):
             self.playing = False
             self.log.on_stop = None
             # Whatever became of our own cancellations, the caller's task must not keep them.
-            for _ in range(self.stopping + self.timeouts):
+            parked = waits is not None and bool(waits.parked)
+            for _ in range(self.stopping + self.timeouts + parked):
                 task.uncancel()
             if limit is not None:
                 watch.unset(self)
             self.forgive()
             watch.remove(self)
-        if cancelled is not None and (not (self.stopping or self.timeouts) or task.cancelling() > self.before):
+            if waits is not None:
+                await waits.end()
+        if cancelled is not None and (
+            not (self.stopping or self.timeouts or parked) or task.cancelling() > self.before
+        ):
             raise cancelled
-        if self.stopping:
+        if parked:
+            status = "waiting"
+        elif self.stopping:
             status, error = "stopped", RunStopped(self.id)
         elif self.timeouts:
             status, error = "timeout", RunTimeout(self.id, limit or 0.0)
@@ -342,6 +354,7 @@ class Run(Lane):
             found.append(
                 Entry(path, "attempt", node, {"message": failed.message, "kind": failed.kind, "due": due}, "", at, at)
             )
+        found += self.waits.waiting() if self.waits is not None else ()
         found.sort(key=lambda e: e.ended)
         return found
 

@@ -10,7 +10,7 @@ from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Getter, Graph, Step, Yield, whole
 from ..values import Json
-from . import direct, durable
+from . import direct, durable, waits
 from .caller import Direct
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
 from .lane import Lane, lane_of_task
@@ -110,7 +110,7 @@ class CompileSite:
         return self.builder.body(graph, self.scope, self.spot, label, binds)
 
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-        return many(body.open, body.run, limit, body.region.searched)
+        return many(body.open, body.run, limit, body.region.searched, self.builder.waits)
 
     def _sender(self, bound: Any) -> durable.Send:
         """How a journaled call is made: in time, and with its idempotency key where that goes out."""
@@ -151,6 +151,10 @@ class CompileSite:
             await durable.wait_until(run, run.now() + get(frame))
 
         return Step(whole, pause)
+
+    def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
+        seconds = _seconds(self.expr(timeout)) if timeout is not None else None
+        return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable)
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
         spot = self.spot
@@ -241,6 +245,16 @@ def _merged(get: Getter, more: Getter) -> Getter:
 def _sending(send: durable.Send, more: Getter) -> durable.Send:
     """A journaled call with what it is not recognised by; evaluated only when the call is made."""
     return lambda frame, args: send(frame, {**args, **more(frame)})
+
+
+def _text(get: Getter) -> Getter:
+    def text(frame: Frame) -> str:
+        value = get(frame)
+        if type(value) is not str or not value.strip():
+            raise ExpressionError(f"what is waited for must be a text, not {value!r}")
+        return value
+
+    return text
 
 
 def _seconds(get: Getter) -> Getter:

@@ -1,11 +1,12 @@
 """Where runs and definitions are kept. See `journal.py` for the protocols."""
 
 from .address import open_store
-from .journal import DECISIONS, STATUSES, Definition, Entry, Key, Log, NewRun, RunRow, Store
+from .journal import DECISIONS, ENDS, STATUSES, Definition, Entry, Key, Log, NewRun, RunRow, Signal, Store, Wanted
 from .memory import MemoryStore
 
 __all__ = [
     "DECISIONS",
+    "ENDS",
     "STATUSES",
     "Definition",
     "Entry",
@@ -14,6 +15,8 @@ __all__ = [
     "MemoryStore",
     "NewRun",
     "RunRow",
+    "Signal",
     "Store",
+    "Wanted",
     "open_store",
 ]

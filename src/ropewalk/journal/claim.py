@@ -10,7 +10,7 @@ from ..errors import NotFound, RunBusy
 from ..frozen import dataclass
 from .blobs import Packed, dump
 from .connection import Connection, fetch
-from .journal import NewRun, ending
+from .journal import ENDS, NewRun, ending
 from .lease import Owner, judge, me
 from .sql_rows import keep, load
 
@@ -104,10 +104,10 @@ def take(
     seq, status, text, epoch, beat = found[0]
     if text == me().dump() and beat == moment:
         return Claim(seq=seq, epoch=epoch, fresh=epoch == 1)  # This very claim, sent again.
-    if status != "running":
+    if status in ENDS:
         if not again:
             return Claim(seq=seq, epoch=epoch, ended=True)
-    else:
+    elif status == "running":
         owner = Owner.load(text) if text else None
         verdict = judge(owner)
         if verdict == "live":
@@ -124,7 +124,10 @@ def take(
     if not mine:  # Somebody else took it a moment ago.
         return take(connection, id, lease, again, settled, moment)
     if status != "running":
-        _set_running(connection, seq, epoch)
+        if status in ENDS:
+            _set_running(connection, seq, epoch)
+        else:
+            connection.execute("UPDATE run SET status = 'running', due = NULL WHERE seq = ?", (seq,))
     return Claim(seq=seq, epoch=epoch + 1)
 
 

@@ -13,16 +13,17 @@ send a batch twice: entries are unique, and the run's epoch fences off a replace
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from ..frozen import dataclass
 from ..values import Json
 
-STATUSES: Final = ("running", "completed", "partial", "failed", "stopped", "timeout")
-"""Every status but the first is an end."""
+ENDS: Final = ("completed", "partial", "failed", "stopped", "timeout")
+STATUSES: Final = ("running", "waiting", *ENDS)
+"""A run that is `waiting` has no owner: it goes on when a signal comes, or when its time is due."""
 
-DECISIONS: Final = frozenset(("call", "timer", "items", "branch"))
+DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signal"))
 """Kinds that are written once and stand: a second, different one is a JournalConflict. Of any
 other kind ("call_failed", "attempt", "node", "skip") the latest stands. The store itself writes one more:
 "ending" (see `ending`)."""
@@ -47,6 +48,27 @@ class Entry:
     digest: str = ""
     started: float = 0.0
     ended: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """Something sent to a run. `taken` is the path of the wait that has it, None while it is kept."""
+
+    id: str
+    name: str
+    payload: Json = None
+    sent: float = 0.0
+    taken: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A wait for a signal `name` that was sent no later than `due`, at `path` of the node `node`."""
+
+    name: str
+    path: str
+    node: str = ""
+    due: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +106,8 @@ class RunRow:
     """What a store knows about a run.
 
     `owner` names the process that runs it, or ran it last ("host (pid 7)", "" for none);
-    `epoch` counts the owners; `spent` is seconds of execution. `current_node` and `spent` of a
+    `epoch` counts the owners; `spent` is seconds of execution; `due` is when a `waiting` run goes on
+    even if nothing comes, None for never. `current_node` and `spent` of a
     live run may be some seconds old. In lists `input`, `context`, `document` and `result` are
     left out (None): they may be large, and `get_run` has them.
     """
@@ -110,6 +133,7 @@ class RunRow:
     error_count: int = 0
     stop_requested: bool = False
     parent: str | None = None
+    due: float | None = None
 
 
 class Log(Protocol):
@@ -139,6 +163,9 @@ class Log(Protocol):
     """Called once, on this loop, when the run is stopped or taken over by another process; at
     once when that has happened before it is set."""
 
+    on_signal: Callable[[], None] | None
+    """Called on this loop whenever something may have been sent to the run."""
+
     def append(self, entry: Entry, /) -> asyncio.Future[None]:
         """Record a fact; the future is done when it is committed. Facts are kept in order.
 
@@ -151,6 +178,21 @@ class Log(Protocol):
 
     async def forget(self, keys: Iterable[Key], /) -> None:
         """Remove facts, from `past` too, so that their nodes run again (`retry --from`)."""
+        ...
+
+    async def take(self, waits: Sequence[Wanted], /) -> list[Entry]:
+        """Give the signals that are kept to the waits for their names: in order of sending, to the
+        first that waits. What a wait gets is recorded as a `signal` at its path and returned, its
+        data `{value, sent}`; a signal is taken once, whatever happens.
+        """
+        ...
+
+    async def park(self, due: float | None, names: Collection[str] = (), /) -> bool:
+        """Release the run as `waiting`: nobody runs it until something is sent, or until `due`.
+
+        False, and nothing is changed, when a signal with one of these names is kept already, or when
+        the run was stopped: then there is something to do.
+        """
         ...
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
@@ -221,15 +263,28 @@ class Store(Protocol):
         ...
 
     def request_stop(self, run_id: str, /) -> bool:
-        """Stop a run, whoever runs it; True when it was running.
+        """Stop a run, whoever runs it; True when it was running or waiting.
 
         Its status is `stopped` from now on, and its owner hears of it within half a second.
         """
         ...
 
     def orphans(self, limit: int = 100, /) -> list[RunRow]:
-        """Runs that should be running and whose owner is gone, oldest first: reopen them, but for
-        those with a `parent`, which go on through it."""
+        """Runs that should be running and whose owner is gone, and waiting runs whose time is due,
+        oldest first: reopen them, but for those with a `parent`, which go on through it."""
+        ...
+
+    def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
+        """Send a signal, kept until a wait for its name takes it. A waiting run is running from now
+        on, without an owner; the owner of a live one hears of it.
+
+        The same `id` is sent once: False when it was there already. Raises NotFound for an unknown
+        run, RunEnded for one that has ended, InvalidValue for what cannot be sent.
+        """
+        ...
+
+    def signals(self, run_id: str, /) -> list[Signal]:
+        """Everything that was sent to a run, in order."""
         ...
 
     def prune(self, *, before: float | None = None, keep: int | None = None) -> int:

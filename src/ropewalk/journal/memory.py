@@ -9,19 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import os
-import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 
-import orjson
-
-from ..errors import Fenced, JournalConflict, NotFound, RunBusy, StoreError
+from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
 from ..values import Json, check_json
-from .journal import DECISIONS, STATUSES, Definition, Entry, Key, NewRun, RunRow, ending, matches
+from .journal import DECISIONS, ENDS, Definition, Entry, Key, NewRun, RunRow, Signal, Wanted, matches
+from .memory_record import OWNER, Record, error_text
+from .signal import arrival, given, outgoing, same
 
 
 class MemoryStore:
@@ -33,8 +31,8 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._definitions: dict[tuple[str, str], Definition] = {}
         self._counts: dict[tuple[str, str], int] = {}
-        self._runs: dict[str, _Record] = {}
-        self._ended: deque[_Record] = deque()
+        self._runs: dict[str, Record] = {}
+        self._ended: deque[Record] = deque()
         self._closed = False
 
     def put_definition(self, definition: Definition) -> None:
@@ -83,7 +81,7 @@ class MemoryStore:
                 if len(found) >= limit:
                     break
                 row = record.row()
-                if matches(row, wanted, _error_text(row) if text else ""):
+                if matches(row, wanted, error_text(row) if text else ""):
                     found.append(record.light())
         return found
 
@@ -97,7 +95,7 @@ class MemoryStore:
     def request_stop(self, run_id: str) -> bool:
         with self._lock:
             record = self._runs.get(run_id)
-            if record is None or record.status != "running":
+            if record is None or record.status in ENDS:
                 return False
             record.stop_requested = True
             self._end(record, "stopped")
@@ -107,12 +105,42 @@ class MemoryStore:
 
     def orphans(self, limit: int = 100) -> list[RunRow]:
         with self._lock:
-            found = [r for r in self._runs.values() if r.log is None and r.status == "running"]
+            now = time.time()
+            found = [
+                r
+                for r in self._runs.values()
+                if (r.log is None and r.status == "running")
+                or (r.status == "waiting" and r.due is not None and r.due <= now)
+            ]
             return [record.light() for record in found[:limit]]
+
+    def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
+        signal = outgoing(name, payload, id)
+        with self._lock:
+            record = self._runs.get(run_id)
+            if record is None:
+                raise NotFound("run", run_id)
+            for old in record.signals:
+                if old.id == signal.id:
+                    same(run_id, old, signal)
+                    return False
+            if record.status in ENDS:
+                raise RunEnded(run_id, record.status)
+            record.signals = [*record.signals, signal]
+            if record.status == "waiting":
+                record.status, record.due = "running", None
+            if record.log is not None:
+                record.log.signal_soon()
+            return True
+
+    def signals(self, run_id: str) -> list[Signal]:
+        with self._lock:
+            record = self._runs.get(run_id)
+            return [] if record is None else list(record.signals)
 
     def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
         with self._lock:
-            ended = [r for r in self._runs.values() if r.status != "running"]
+            ended = [r for r in self._runs.values() if r.status in ENDS]
             surplus = len(ended) - keep if keep is not None else 0
             gone = [
                 r for i, r in enumerate(ended) if i < surplus or (before is not None and (r.ended_at or 0) < before)
@@ -149,11 +177,11 @@ class MemoryStore:
         if self._closed:
             raise StoreError("the store is closed")
 
-    def _create(self, run: NewRun) -> _Record:
+    def _create(self, run: NewRun) -> Record:
         if run.definition_id is not None:
             key = (run.kind, run.definition_id)
             self._counts[key] = self._counts.get(key, 0) + 1
-        record = self._runs[run.id] = _Record(run)
+        record = self._runs[run.id] = Record(run)
         return record
 
     def _counted(self, definition: Definition) -> Definition:
@@ -171,28 +199,29 @@ class MemoryStore:
             run_count=count,
         )
 
-    def _take_over(self, record: _Record, *, again: bool) -> MemoryLog:
+    def _take_over(self, record: Record, *, again: bool) -> MemoryLog:
         past = {(e.path, e.kind): e for e in record.history()}
-        if record.status != "running" and not again:
+        if record.status in ENDS and not again:
             return MemoryLog(self, record, past, finished=record.row())
         if record.log is not None and record.status == "running":
-            raise RunBusy(record.new.id, _OWNER)
-        if record.status != "running":
+            raise RunBusy(record.new.id, OWNER)
+        if record.status in ENDS:
             record.begin_again(past)
+        record.status, record.due = "running", None
         record.epoch += 1
         return self._hold(record, past)
 
-    def _hold(self, record: _Record, past: dict[Key, Entry]) -> MemoryLog:
+    def _hold(self, record: Record, past: dict[Key, Entry]) -> MemoryLog:
         record.log = MemoryLog(self, record, past)
         return record.log
 
-    def _end(self, record: _Record, status: str) -> None:
+    def _end(self, record: Record, status: str) -> None:
         record.status, record.ended_at = status, time.time()
         self._ended.append(record)
         if len(self._ended) > self._keep:
             oldest = self._ended.popleft()
             # It may have been set running again, or pruned, since.
-            if oldest.status != "running" and self._runs.get(oldest.new.id) is oldest:
+            if oldest.status in ENDS and self._runs.get(oldest.new.id) is oldest:
                 del self._runs[oldest.new.id]
 
 
@@ -200,13 +229,14 @@ class MemoryLog:
     """The journal of one run in memory. Appending is one dictionary write, or nothing at all."""
 
     def __init__(
-        self, store: MemoryStore, record: _Record, past: dict[Key, Entry], finished: RunRow | None = None
+        self, store: MemoryStore, record: Record, past: dict[Key, Entry], finished: RunRow | None = None
     ) -> None:
         self.past, self.finished, self.resumed = past, finished, record.epoch > 1
         self._store, self._record = store, record
         self._loop = asyncio.get_running_loop()
         self._committed: asyncio.Future[None] | None = None
         self._on_stop: Callable[[], None] | None = None
+        self.on_signal: Callable[[], None] | None = None
         self._stopped = False
 
     @cached_property
@@ -253,9 +283,36 @@ class MemoryLog:
                 self._record.entries.pop(key, None)
                 self.past.pop(key, None)
 
+    async def take(self, waits: Sequence[Wanted]) -> list[Entry]:
+        with self._store._lock:
+            record = self._record
+            if record.log is not self:
+                raise self._lost()
+            found = given(waits, [signal for signal in record.signals if signal.taken is None])
+            taken = {signal.id: wait.path for wait, signal in found}
+            if taken:
+                record.signals = [
+                    dataclasses.replace(one, taken=taken[one.id]) if one.id in taken else one for one in record.signals
+                ]
+            entries = [arrival(wait, signal) for wait, signal in found]
+            if self._store.durable:
+                record.entries |= {(entry.path, entry.kind): entry for entry in entries}
+            return entries
+
+    async def park(self, due: float | None, names: Collection[str] = ()) -> bool:
+        with self._store._lock:
+            record = self._record
+            if record.log is not self:
+                raise self._lost()
+            kept = any(signal.taken is None and signal.name in names for signal in record.signals)
+            if kept or record.status != "running":
+                return False
+            record.status, record.due, record.log = "waiting", due, None
+            return True
+
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
-        if status not in STATUSES[1:]:
-            raise ValueError(f"{status!r} does not end a run; one of {', '.join(STATUSES[1:])} does")
+        if status not in ENDS:
+            raise ValueError(f"{status!r} does not end a run; one of {', '.join(ENDS)} does")
         with self._store._lock:
             record = self._record
             if record.log is not self:
@@ -282,6 +339,11 @@ class MemoryLog:
         with contextlib.suppress(RuntimeError):  # The loop is closed: nobody is left to stop.
             self._loop.call_soon_threadsafe(self._tell)
 
+    def signal_soon(self) -> None:
+        """From any thread: have `on_signal` called on the loop."""
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
+            self._loop.call_soon_threadsafe(lambda: self.on_signal() if self.on_signal is not None else None)
+
     def _tell(self) -> None:
         self._stopped = True
         if self._on_stop is not None:
@@ -298,80 +360,3 @@ class MemoryLog:
         future.set_exception(error)
         future.exception()  # Looked at: not awaiting it is allowed.
         return future
-
-
-class _Record:
-    """A run, its live log if any, and what is kept of its entries. Its row is made when somebody
-    asks: making one costs as much as running a few nodes."""
-
-    __slots__ = (
-        "current_node", "ended_at", "entries", "epoch", "error", "error_count", "log", "new", "result",
-        "result_count", "spent", "started_at", "status", "stop_requested", "view",
-    )  # fmt: skip
-
-    def __init__(self, new: NewRun) -> None:
-        self.new = new
-        self.status, self.started_at = "running", new.started_at or time.time()
-        self.ended_at: float | None = None
-        self.result: Json = None
-        self.error: Json = None
-        self.result_count = self.error_count = 0
-        self.epoch, self.stop_requested = 1, False
-        self.current_node, self.spent = "", 0.0
-        self.entries: dict[Key, Entry] = {}
-        self.view: Callable[[], list[Entry]] | None = None
-        self.log: MemoryLog | None = None
-
-    def row(self) -> RunRow:
-        new = self.new
-        return RunRow(
-            id=new.id,
-            kind=new.kind,
-            definition_id=new.definition_id,
-            name=new.name,
-            status=self.status,
-            input=new.input,
-            context=new.context,
-            document=new.document,
-            fingerprint=new.fingerprint,
-            started_at=self.started_at,
-            ended_at=self.ended_at,
-            result=self.result,
-            error=self.error,
-            owner=_OWNER,
-            epoch=self.epoch,
-            spent=self.spent,
-            current_node=self.current_node,
-            result_count=self.result_count,
-            error_count=self.error_count,
-            stop_requested=self.stop_requested,
-            parent=new.parent,
-        )
-
-    def light(self) -> RunRow:
-        """The row without its large values, and with the results that a running run has so far."""
-        row, count = self.row(), self.result_count
-        if self.status == "running":
-            count = sum(entry.kind in ("call", "node") for entry in self.history())
-        return dataclasses.replace(row, input=None, context=None, document=None, result=None, result_count=count)
-
-    def begin_again(self, past: dict[Key, Entry]) -> None:
-        """An ended run runs once more; how it had ended stays among its facts."""
-        told = self.status, self.ended_at, self.error, self.result_count, self.error_count, self.spent
-        entry = ending(self.epoch, *told)
-        self.entries[entry.path, entry.kind] = past[entry.path, entry.kind] = entry
-        self.status, self.ended_at, self.stop_requested, self.spent = "running", None, False, 0.0
-        self.result = self.error = None
-        self.result_count = self.error_count = 0
-
-    def history(self) -> list[Entry]:
-        if self.entries or self.view is None:
-            return list(self.entries.values())
-        return self.view()
-
-
-def _error_text(row: RunRow) -> str:
-    return "" if row.error is None else orjson.dumps(row.error).decode()
-
-
-_OWNER = f"{socket.gethostname()} (pid {os.getpid()})"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Fenced, StoreError
 from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
+from .claim import moments
 from .connection import Connection, fetch
-from .journal import STATUSES, Entry, Key, RunRow
+from .journal import ENDS, Entry, Key, RunRow, Wanted
 from .sql_rows import Row, keep
+from .sql_signals import park, take
 
 if TYPE_CHECKING:
     from .sql_store import SqlStore
@@ -50,6 +52,8 @@ class SqlLog:
         self._over = "" if finished is None else "the run has ended"
         self._lost = self._told = False
         self._on_stop: Callable[[], None] | None = None
+        self.on_signal: Callable[[], None] | None = None
+        self.heard = 0  # The last signal that the watch has told of.
 
     @property
     def resumed(self) -> bool:
@@ -109,9 +113,32 @@ class SqlLog:
         for key in gone:
             self.past.pop(key, None)
 
+    async def take(self, waits: Sequence[Wanted]) -> list[Entry]:
+        moment = moments.next()
+
+        def work(connection: Connection) -> list[Entry]:
+            self._write_lease(connection)
+            return take(connection, self.seq, waits, moment)
+
+        found: list[Entry] = await self._do(work)
+        return found
+
+    async def park(self, due: float | None, names: Collection[str] = ()) -> bool:
+        def work(connection: Connection) -> bool:
+            self._write_lease(connection)
+            parked = park(connection, self.seq, due, names)
+            if parked:
+                connection.execute("UPDATE lease SET owner = NULL WHERE run = ?", (self.seq,))
+            return parked
+
+        parked = bool(await self._do(work))
+        if parked:
+            self._leave("the run was parked")
+        return parked
+
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
-        if status not in STATUSES[1:]:
-            raise ValueError(f"{status!r} does not end a run; one of {', '.join(STATUSES[1:])} does")
+        if status not in ENDS:
+            raise ValueError(f"{status!r} does not end a run; one of {', '.join(ENDS)} does")
         packed = [await packed_value(result, "result"), await packed_value(error, "error")]
         ended = time.time()
 
@@ -151,6 +178,10 @@ class SqlLog:
         if not self._told:
             self._told = True
             self._inbox.later(self._tell)
+
+    def signal_soon(self) -> None:
+        """From any thread: have `on_signal` called on the loop."""
+        self._inbox.later(lambda: self.on_signal() if self.on_signal is not None else None)
 
     def not_written(self, row: Row, *, lost: bool) -> None:
         """On the loop: an entry could not be written, for good when the run is lost."""

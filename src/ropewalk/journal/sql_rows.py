@@ -24,12 +24,12 @@ UPSERT: Final = f"""
 """
 _RUN: Final = """
     SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {results},
-        error_count, stop_requested, parent, owner, epoch, lease.node, spent{more}
+        error_count, stop_requested, parent, due, owner, epoch, lease.node, spent{more}
     FROM run JOIN lease ON lease.run = seq
 """
 RUN: Final = _RUN.format(results="result_count", more=", input, context, document, result")
 RUN_LIGHT: Final = _RUN.format(
-    results="""CASE status WHEN 'running' THEN
+    results="""CASE WHEN status IN ('running', 'waiting') THEN
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')) ELSE result_count END""",
     more="",
 )
@@ -118,6 +118,7 @@ def _run(
     error_count: int,
     stop_requested: int,
     parent: str | None,
+    due: float | None,
     owner: str | None,
     epoch: int,
     node: str,
@@ -147,6 +148,7 @@ def _run(
         error_count=error_count,
         stop_requested=bool(stop_requested),
         parent=parent,
+        due=due,
     )
 
 

@@ -16,13 +16,15 @@ from typing import Final, TypeAlias
 
 from ..errors import NotFound, RunBusy
 from ..values import Json, check_json, is_json
-from .blobs import Packed, dump
+from .blobs import Packed, dump, pack
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
-from .journal import Definition, Entry, NewRun, RunRow, contains
+from .journal import Definition, Entry, NewRun, RunRow, Signal, contains
 from .lease import me
+from .signal import outgoing
 from .sql_log import SqlLog, packed_value
 from .sql_rows import RUN, RUN_LIGHT, definitions, entries, keyed, runs
+from .sql_signals import send, signals
 from .upkeep import find_orphans, prune
 from .writer import Writer
 
@@ -129,13 +131,31 @@ class SqlStore:
                 c,
                 "UPDATE run SET status = 'stopped', ended_at = ?1, stop_requested = 1"
                 # Or this very request, sent again.
-                " WHERE id = ?2 AND (status = 'running' OR (status = 'stopped' AND ended_at = ?1)) RETURNING seq",
+                " WHERE id = ?2 AND (status IN ('running', 'waiting') OR (status = 'stopped' AND ended_at = ?1))"
+                " RETURNING seq",
                 (now, run_id),
             )
         )
         if stopped and (log := self._writer.watch.find(stopped[0][0])):
             log.stop_soon()
         return bool(stopped)
+
+    def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
+        signal = outgoing(name, payload, id)
+        if not is_json(run_id):
+            raise NotFound("run", run_id)
+        packed = pack(dump(signal.payload, "payload"))
+        seq, sent = self._writer.run(lambda c: send(c, run_id, signal, packed))
+        if log := self._writer.watch.find(seq):
+            log.signal_soon()
+        return sent
+
+    def signals(self, run_id: str) -> list[Signal]:
+        def look(connection: Connection) -> list[Signal]:
+            found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,)) if is_json(run_id) else []
+            return signals(connection, found[0][0]) if found else []
+
+        return self._writer.read(look)
 
     def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
         return prune(self._writer, before, keep)

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 100
 
-_NEWEST: Final = "SELECT seq FROM run WHERE status <> 'running' ORDER BY seq DESC LIMIT 1 OFFSET ?"
+_NEWEST: Final = "SELECT seq FROM run WHERE status NOT IN ('running', 'waiting') ORDER BY seq DESC LIMIT 1 OFFSET ?"
 
 
 def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRow]:
-    """Running rows whose owner is dead, or elsewhere and silent for a lease, oldest first."""
+    """Running rows whose owner is dead, or elsewhere and silent for a lease, and waiting ones whose time is
+    due, oldest first."""
     rows = fetch(
         connection, "SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' ORDER BY seq"
     )
@@ -30,6 +31,8 @@ def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRo
         for seq, text, beat in rows
         if verdicts[text] == "dead" or (verdicts[text] == "unknown" and not 0 <= now - beat <= lease)
     ]
+    gone += [seq for (seq,) in fetch(connection, "SELECT seq FROM run WHERE status = 'waiting' AND due <= ?", (now,))]
+    gone.sort()
     found = fetch(
         connection,
         f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq",
@@ -63,7 +66,7 @@ def _prune_some(connection: Connection, before: float | None, keep: int | None) 
     where = " OR ".join(clause for clause, _ in old)
     found = fetch(
         connection,
-        f"SELECT seq FROM run WHERE status <> 'running' AND ({where}) ORDER BY seq LIMIT ?",
+        f"SELECT seq FROM run WHERE status NOT IN ('running', 'waiting') AND ({where}) ORDER BY seq LIMIT ?",
         [*(value for _, value in old), _AT_ONCE],
     )
     gone = (numbers(seq for (seq,) in found),)
@@ -71,6 +74,6 @@ def _prune_some(connection: Connection, before: float | None, keep: int | None) 
     connection.executemany(
         "DELETE FROM blob WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM held WHERE blob = ?1)", set(held)
     )
-    for table, column in (("entry", "run"), ("lease", "run"), ("run", "seq")):
+    for table, column in (("entry", "run"), ("signal", "run"), ("lease", "run"), ("run", "seq")):
         connection.execute(f"DELETE FROM {table} WHERE {column} {AMONG}", gone)
     return len(found)

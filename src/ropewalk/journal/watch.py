@@ -1,4 +1,4 @@
-"""Keeps the leases of the open runs, and hears when one is stopped or taken over elsewhere."""
+"""Keeps the leases of the open runs, and hears when one is stopped or taken over elsewhere, or sent something."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _SHOW: Final = 1.0
 _BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 _RELEASE: Final = "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 _STATE: Final = f"SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq WHERE seq {AMONG}"
+
+_SENT: Final = f"SELECT run, max(seq) FROM signal WHERE run {AMONG} GROUP BY run"
 
 
 class Watch:
@@ -85,7 +87,7 @@ class Watch:
         self._writer.transaction(lambda connection: connection.executemany(statement, rows))
 
     def _look(self) -> None:
-        """Only when another process has written can it have stopped a run or taken one over."""
+        """Only when another process has written can it have stopped a run, taken one over or sent something."""
         version = self._writer.version()
         if version is not None and version == self._version:
             return
@@ -96,4 +98,13 @@ class Watch:
             for seq, log in logs.items():
                 if states.get(seq) != ("running", log.epoch):
                     log.stop_soon()
+            self._listen({seq: log for seq, log in logs.items() if log.on_signal is not None})
         self._version = version
+
+    def _listen(self, logs: dict[int, SqlLog]) -> None:
+        """Tell those runs that wait of what was sent to them."""
+        if logs:
+            for seq, last in fetch(self._writer.connection, _SENT, (numbers(logs),)):
+                if last > logs[seq].heard:
+                    logs[seq].heard = last
+                    logs[seq].signal_soon()

@@ -3,6 +3,7 @@
 `seen.py` lists and shows them, `rerun.py` goes on with them, `cone.py` says what of a run is done again.
 """
 
-from .seen import EVENT_OF, Runs, event_of, iso, step, steps, summary
+from ..journal.waiting import iso
+from .seen import EVENT_OF, Runs, event_of, step, steps, summary
 
 __all__ = ["EVENT_OF", "Runs", "event_of", "iso", "step", "steps", "summary"]

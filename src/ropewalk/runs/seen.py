@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ..engine.waits import APPROVAL
+from ..errors import JournalConflict, NotFound, NotWaiting, RunEnded
 from ..events import Event
-from ..journal.journal import Entry, RunRow
+from ..journal.journal import ENDS, Entry, RunRow
+from ..journal.waiting import iso, open_waits, shown, worded
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -23,17 +25,18 @@ EVENT_OF = {
     "attempt": "attempt.failed",
     "skip": "node.skipped",
     "timer": "timer.set",
+    "wait": "wait.started",
+    "signal": "signal.received",
     "items": "items.listed",
     "branch": "branch.taken",
     "ending": "run.retried",
 }
 
-
-def iso(at: float | None) -> str | None:
-    """Seconds since the epoch as ISO 8601 in UTC."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+DECIDED = ("items", "branch", "timer", "wait", "signal")
+MOST = 100_000
 
 
+Waiting = list[dict[str, Json]]
 Listed = list[RunRow]
 History = list[Entry]
 
@@ -87,23 +90,24 @@ class Runs:
             "result": row.result,
             "error": row.error,
             "endings": endings(history),
+            "waitingFor": [] if row.status in ENDS else [shown(wait) for wait in open_waits(history)],
             "nodes": steps(history),
             "events": [event_of(run_id, entry).to_dict() for entry in history],
         }
 
     def current(self, row: RunRow) -> str | None:
         """The node a live run is at."""
-        if row.status != "running":
+        if row.status in ENDS:
             return None
         live = self.engine.live.get(row.id)
         return (live.position() if live is not None else None) or row.current_node or None
 
     def interrupted(self) -> set[str]:
         """The ids of runs whose process is gone before they ended: `resume` goes on with them."""
-        return {row.id for row in self.store.orphans()}
+        return {row.id for row in self.store.orphans() if row.status == "running"}
 
     def stop(self, run_id: str) -> bool:
-        """Stop a running run, in whatever process; True when it was running."""
+        """Stop a run that is running or waiting, in whatever process; True when it was."""
         return self.engine.stop(run_id)
 
     async def retry(
@@ -124,9 +128,70 @@ class Runs:
 
         return self.app.outcome(await retry(self.app, run_id, from_nodes, executor, on_event))
 
+    def waiting(self, run_id: str | None = None) -> Waiting:
+        """What a run waits for, or what all runs that are running or waiting do: events and approvals, each with
+        its run, its path and its node. Raises NotFound for an unknown run."""
+        if run_id is None:
+            rows = [row for status in ("running", "waiting") for row in self.store.list_runs(status=status, limit=MOST)]
+            ids = sorted(row.id for row in rows)
+        else:
+            ids = [run_id] if self._known(run_id).status not in ENDS else []
+        return [{"runId": id, **shown(wait)} for id in ids for wait in open_waits(self.history(id))]
+
+    def send(self, run_id: str, event: str, payload: Json = None, *, id: str | None = None, early: bool = True) -> bool:
+        """Send an event to a run; it is kept until a wait for it takes it. The same `id` is sent once: False when
+        it was there. Not `early` it is refused (NotWaiting) unless the run waits for it now."""
+        if not early:
+            waits = self.waiting(run_id) if self._open(run_id) else []
+            if not any(wait.get("event") == event for wait in waits):
+                raise NotWaiting(run_id, f"the event {event!r}", map(worded, waits))
+        return self.store.send(run_id, event, payload, id=id)
+
+    def approve(
+        self,
+        run_id: str,
+        name: str | None = None,
+        *,
+        approved: bool = True,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> dict[str, Json]:
+        """Answer an approval that the run waits for: the one at this path or of this node, the only one without a
+        `name`. Gives what was answered; raises NotWaiting when there is none, or more than one."""
+        self._open(run_id)
+        waits = self.waiting(run_id)
+        asked = [wait for wait in waits if "approval" in wait and name in (None, wait["path"], wait["node"])]
+        what = "an approval" if name is None else f"an approval at {name!r}"
+        if len(asked) != 1:
+            why = f"there are {len(asked)}, name one: {', '.join(wait['path'] for wait in asked)}" if asked else ""
+            raise NotWaiting(run_id, what if not asked else "one approval only", map(worded, waits), why)
+        [wait] = asked
+        if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
+            raise NotWaiting(run_id, what, why=f"its time was over at {wait['due']}")
+        answer = {"approved": approved, "by": by, "note": note}
+        try:
+            sent = self.store.send(run_id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")
+        except JournalConflict:
+            sent = False
+        if not sent:
+            raise NotWaiting(run_id, what, why=f"{wait['path']} has been answered already")
+        return {**wait, **answer}
+
+    def _known(self, run_id: str) -> RunRow:
+        row = self.store.get_run(run_id)
+        if row is None:
+            raise NotFound("run", run_id)
+        return row
+
+    def _open(self, run_id: str) -> RunRow:
+        row = self._known(run_id)
+        if row.status in ENDS:
+            raise RunEnded(run_id, row.status)
+        return row
+
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
-        """Its events so far and as they are recorded, until the run has ended, or its process is
-        gone, which a last event run.interrupted says."""
+        """Its events so far and as they are recorded, until the run has ended, or waits without a process, or its
+        process is gone: the last event is run.finished, run.waiting or run.interrupted."""
         seen: set[tuple[str, str]] = set()
         while True:
             row = self.store.get_run(run_id)
@@ -134,6 +199,9 @@ class Runs:
                 if (entry.path, entry.kind) not in seen:
                     seen.add((entry.path, entry.kind))
                     yield event_of(run_id, entry)
+            if row is not None and row.status == "waiting":
+                yield Event(run_id=run_id, kind="run.waiting", at=time.time(), data={"status": row.status})
+                return
             if row is None or row.status != "running":
                 if row is not None:
                     at = row.ended_at or row.started_at
@@ -187,7 +255,7 @@ def step(entry: Entry) -> dict[str, Json]:
     when it waits) is made before the node does anything: `decided` is neither an end nor a value."""
     failed = entry.kind in ("call_failed", "attempt")
     status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
-    if entry.kind in ("items", "branch", "timer"):
+    if entry.kind in DECIDED:
         status = "decided"
     return {
         "path": entry.path,

@@ -11,21 +11,17 @@ import asyncio
 import copy
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
-from .errors import StoreError
-from .frozen import dataclass
-from .journal.journal import Definition, Entry, Log, NewRun, Store
-from .journal.memory import MemoryStore
-from .tools.bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
-from .tools.executor import ExecutorCaller
-from .tools.local import maybe_await
-from .tools.route import Args, OnProgress, Route
-from .tools.tool import Tool, parse_tool_id
-from .values import Json, closest, fresh
-
-_EVERY: Final = 1_000_000
+from ..frozen import dataclass
+from ..tools.bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
+from ..tools.executor import ExecutorCaller
+from ..tools.local import maybe_await
+from ..tools.route import Args, OnProgress, Route
+from ..tools.tool import Tool, parse_tool_id
+from ..values import Json, closest, fresh
+from .death import DyingStore as DyingStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,114 +269,3 @@ def interleavings(tools: Any, count: int = 20) -> Iterator[Shuffled]:
     """`tools` under `count` different timings, the same ones each time; run the flow with each."""
     for seed in range(count):
         yield Shuffled(tools, seed)
-
-
-# --- death -----------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class DyingStore:
-    """A durable store that dies at its `at`-th write, as with the process: that write and all after
-    it fail with StoreError, and nothing is released. None: it lives, and `writes` counts.
-
-    A write is an appended entry or a run's ending. With `written` the fatal one is kept and only
-    its acknowledgement is lost. Everything else is the store's own.
-    """
-
-    store: Store
-    at: int | None = None
-    written: bool = False
-    writes: int = 0
-    dead: bool = False
-    appended: list[Entry] = field(default_factory=list)
-    """What this store was asked to record, in order."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
-
-    async def open(self, run: NewRun) -> DyingLog:
-        self.alive()
-        return DyingLog(self, await self.store.open(run))
-
-    async def reopen(self, run_id: str, *, again: bool = False) -> DyingLog:
-        self.alive()
-        return DyingLog(self, await self.store.reopen(run_id, again=again))
-
-    def alive(self) -> None:
-        if self.dead:
-            raise StoreError("the store has died")
-
-    def fatal(self) -> bool:
-        """Count a write; whether it is the one at which the store dies."""
-        self.alive()
-        self.writes += 1
-        self.dead = self.writes == self.at
-        return self.dead
-
-    async def survivor(self, into: Store | None = None) -> Store:
-        """A fresh store (in memory, unless `into` is given) with what this one holds, all of it
-        acknowledged; its running runs have no owner, so they can be resumed."""
-        fresh_store: Store = into if into is not None else MemoryStore(durable=True)
-        definitions: list[Definition] = self.store.list_definitions()
-        for definition in definitions:
-            fresh_store.put_definition(definition)
-        for row in reversed(self.store.list_runs(limit=_EVERY)):
-            whole = self.store.get_run(row.id)
-            if whole is None:
-                continue
-            shared = {name: getattr(whole, name) for name in NewRun.__dataclass_fields__}
-            log = await fresh_store.open(NewRun(**shared))
-            for entry in self.store.history(row.id):
-                await log.append(entry)
-            log.touch(whole.current_node, whole.spent)
-            if whole.status == "running":
-                await log.release()
-            else:
-                counts = {"results": whole.result_count, "errors": whole.error_count}
-                await log.finish(whole.status, whole.result, whole.error, **counts)
-        return fresh_store
-
-
-class DyingLog:
-    """The log of a run in a DyingStore."""
-
-    def __init__(self, store: DyingStore, log: Log) -> None:
-        object.__setattr__(self, "_store", store)
-        object.__setattr__(self, "_log", log)
-
-    _store: DyingStore
-    _log: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._log, name, value)  # `on_stop`
-
-    def append(self, entry: Entry) -> asyncio.Future[None]:
-        try:
-            fatal = self._store.fatal()
-            if not fatal or self._store.written:
-                self._store.appended.append(entry)
-                done: asyncio.Future[None] = self._log.append(entry)
-                if not fatal:
-                    return done
-            raise StoreError("the store dies now")
-        except StoreError as error:
-            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            failed.set_exception(error)
-            failed.exception()  # looked at: not awaiting it is allowed
-            return failed
-
-    async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
-        fatal = self._store.fatal()
-        stands = status
-        if not fatal or self._store.written:
-            stands = await self._log.finish(status, result, error, results=results, errors=errors)
-        if fatal:
-            raise StoreError("the store dies now")
-        return str(stands)
-
-    async def release(self) -> None:
-        if not self._store.dead:  # a dead process releases nothing
-            await self._log.release()

@@ -1,0 +1,98 @@
+"""What a store in memory keeps of one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import orjson
+
+from ..values import Json
+from .journal import ENDS, Entry, Key, NewRun, RunRow, Signal, ending
+
+if TYPE_CHECKING:
+    from .memory import MemoryLog
+
+
+class Record:
+    """A run, its live log if any, and what is kept of its entries. Its row is made when somebody
+    asks: making one costs as much as running a few nodes."""
+
+    __slots__ = (
+        "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "log", "new", "result",
+        "result_count", "signals", "spent", "started_at", "status", "stop_requested", "view",
+    )  # fmt: skip
+
+    def __init__(self, new: NewRun) -> None:
+        self.new = new
+        self.status, self.started_at = "running", new.started_at or time.time()
+        self.ended_at: float | None = None
+        self.result: Json = None
+        self.error: Json = None
+        self.result_count = self.error_count = 0
+        self.epoch, self.stop_requested = 1, False
+        self.current_node, self.spent = "", 0.0
+        self.entries: dict[Key, Entry] = {}
+        self.view: Callable[[], list[Entry]] | None = None
+        self.log: MemoryLog | None = None
+        self.signals: Sequence[Signal] = ()
+        self.due: float | None = None
+
+    def row(self) -> RunRow:
+        new = self.new
+        return RunRow(
+            id=new.id,
+            kind=new.kind,
+            definition_id=new.definition_id,
+            name=new.name,
+            status=self.status,
+            input=new.input,
+            context=new.context,
+            document=new.document,
+            fingerprint=new.fingerprint,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            result=self.result,
+            error=self.error,
+            owner=OWNER,
+            epoch=self.epoch,
+            spent=self.spent,
+            current_node=self.current_node,
+            result_count=self.result_count,
+            error_count=self.error_count,
+            stop_requested=self.stop_requested,
+            parent=new.parent,
+            due=self.due,
+        )
+
+    def light(self) -> RunRow:
+        """The row without its large values, and with the results that a running run has so far."""
+        row, count = self.row(), self.result_count
+        if self.status not in ENDS:
+            count = sum(entry.kind in ("call", "node") for entry in self.history())
+        return dataclasses.replace(row, input=None, context=None, document=None, result=None, result_count=count)
+
+    def begin_again(self, past: dict[Key, Entry]) -> None:
+        """An ended run runs once more; how it had ended stays among its facts."""
+        told = self.status, self.ended_at, self.error, self.result_count, self.error_count, self.spent
+        entry = ending(self.epoch, *told)
+        self.entries[entry.path, entry.kind] = past[entry.path, entry.kind] = entry
+        self.status, self.ended_at, self.stop_requested, self.spent = "running", None, False, 0.0
+        self.result = self.error = None
+        self.result_count = self.error_count = 0
+
+    def history(self) -> list[Entry]:
+        if self.entries or self.view is None:
+            return list(self.entries.values())
+        return self.view()
+
+
+def error_text(row: RunRow) -> str:
+    return "" if row.error is None else orjson.dumps(row.error).decode()
+
+
+OWNER = f"{socket.gethostname()} (pid {os.getpid()})"
