@@ -13,7 +13,7 @@ from typing import Any
 
 from uuid_utils import uuid7
 
-from ..errors import JournalConflict, NoExecutor, RunBusy, StoreError
+from ..errors import InvalidValue, JournalConflict, NoExecutor, RunBusy, StoreError
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.waiting import shown
@@ -192,15 +192,12 @@ class Engine:
 
     async def _ended(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """Record the ending; returns it in the words of its notation."""
-        result = job.render(ending)
-        error = ending.error
-        status = await run.log.finish(
-            ending.status,
-            result,
-            None if error is None else {"message": str(error), "kind": type(error).__name__},
-            results=len(ending.outputs),
-            errors=len(ending.failures),
-        )
+        try:
+            result, status = await _recorded(job, run, ending)
+        except InvalidValue as exc:  # Together its values are more than a store takes: it would never end.
+            ending.status, ending.error = "failed", exc
+            ending.value, ending.state, ending.outputs = None, {}, {}
+            result, status = await _recorded(job, run, ending)
         if status != ending.status:
             ending.status = status
             result = job.render(ending)
@@ -253,6 +250,14 @@ class Engine:
 def new_run_id() -> str:
     """A time-ordered id (UUID version 7)."""
     return str(uuid7())
+
+
+async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json], str]:
+    """The ending in the words of its notation, and the status that stands in the store."""
+    result, error = job.render(ending), ending.error
+    told = None if error is None else {"message": str(error), "kind": type(error).__name__}
+    counts = {"results": len(ending.outputs), "errors": len(ending.failures)}
+    return result, await run.log.finish(ending.status, result, told, **counts)
 
 
 class _Abandoned(Exception):

@@ -1,0 +1,101 @@
+"""NaN, NUL, lone surrogates, huge integers, a hundred megabytes: every store gives the same answer, at once and when it
+is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.test_engine_values import FINE, NOT_JSON
+from faults.tally import Counts
+from ropewalk.app import App
+from ropewalk.errors import RopewalkError
+from ropewalk.testing import ScriptedTools
+from ropewalk.values import MAX_BYTES
+
+CHAIN = {
+    "kind": "chain",
+    "name": "odd",
+    "errorStrategy": "continue",
+    "nodes": [
+        {"id": "odd", "type": "tool", "tool": "odd"},
+        {"id": "passed", "type": "tool", "tool": "echo", "params": {"v": "$output.odd"}},
+        {"id": "after", "type": "tool", "tool": "echo", "params": {"v": 1}},
+    ],
+}
+SIZES = {
+    "its run fits": (MAX_BYTES - 1000, ("completed", MAX_BYTES - 1000, MAX_BYTES - 1000)),
+    "its run does not": (MAX_BYTES - 2, ("failed", MAX_BYTES - 2, 0)),
+    "not even itself": (MAX_BYTES - 1, ("partial", 0, 0)),
+}
+"""So many bytes of text as a tool's output: how the run ends, how many are recorded, how many are in its result."""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(request.getfixturevalue("postgres_url") if request.param == "postgres" else tmp_path / "s.db")
+
+
+async def _answers(store: str, tools: ScriptedTools, id: str, input: Any = None) -> list[Any]:
+    """What the run says, and what its store says of it afterwards."""
+    async with App(store) as app:
+        try:
+            done = await app.run(CHAIN, input, run_id=id, executor=tools)
+        except RopewalkError as error:
+            return [type(error).__name__, str(error)]
+        told = [done.status, done.results, [error["message"] for error in done.to_dict().get("errors") or []]]
+        row = app.store.get_run(id)
+        assert row is not None
+        assert row.result is not None
+        history = app.store.history(id)
+        return [
+            *told,
+            row.status,
+            row.result["results"],
+            sorted((one.path, one.data) for one in history if one.kind == "call"),
+        ]
+
+
+def test_odd_values_get_the_same_answer_from_every_store(address: str, counts: Counts) -> None:
+    counts.item = f"NaN, NUL, surrogates, huge integers: {'Postgres' if '://' in address else 'SQLite'}"
+
+    async def test() -> None:
+        for name, value in {**NOT_JSON, **FINE}.items():
+            for way, given, tools in (
+                ("output", None, ScriptedTools(odd=lambda value=value: value, echo=lambda v: v)),
+                ("input", value, ScriptedTools(odd=1, echo=lambda v: v)),
+            ):
+                id = f"{way} {name}".replace("**", "^")
+                memory = await _answers("memory", tools, id, given)
+                counts.points += 1
+                if await _answers(address, tools, id, given) != memory:
+                    counts.wrong.append(id)
+
+    asyncio.run(test())
+    counts.clean()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("size", "expected"), SIZES.values(), ids=list(SIZES))
+def test_a_hundred_megabytes_get_the_same_answer_from_every_store(
+    address: str, size: int, expected: tuple[str, int, int], counts: Counts
+) -> None:
+    counts.item = f"100 MB outputs: {'Postgres' if '://' in address else 'SQLite'}"
+
+    async def test() -> None:
+        tools = ScriptedTools(odd=lambda: "x" * size, echo=1)
+        chain = {**CHAIN, "nodes": [CHAIN["nodes"][0], CHAIN["nodes"][2]]}  # type: ignore[index]
+        async with App(address) as app:
+            done = await app.run(chain, run_id="r", executor=tools)
+            again = await app.resume("r")
+            counts.points += 1
+            history = {one.path: one.data for one in app.store.history("r") if one.kind == "call"}
+        assert (done.status, done.results) == (again.status, again.results), "the same when it is asked again"
+        assert history["after"] == 1
+        assert (done.status, len(history.get("odd") or ""), len(done.results.get("odd") or "")) == expected
+
+    asyncio.run(test())
+    counts.clean()
