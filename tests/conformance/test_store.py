@@ -9,6 +9,7 @@ from stores import new, run
 
 from ropewalk.errors import InvalidValue, JournalConflict, NotFound, RunBusy, StoreError
 from ropewalk.journal import Definition, Entry, Store
+from ropewalk.journal.journal import KEPT_VERSIONS
 
 # --- definitions --------------------------------------------------------------------------
 
@@ -31,6 +32,41 @@ def test_replaced_definition_keeps_its_beginning_and_its_count(store: Store) -> 
         found = store.get_definition("chain", "c")
         assert found is not None
         assert (found.name, found.document, found.created, found.run_count) == ("new", 2, 1.0, 1)
+
+    run(test())
+
+
+def test_every_version_of_a_definition_is_kept(store: Store) -> None:
+    async def test() -> None:
+        for fingerprint, name in (("f1", "one"), ("f2", "two"), ("f3", "three"), ("f2", "two again")):
+            store.put_definition(Definition(kind="chain", id="c", name=name, document=name, fingerprint=fingerprint))
+        store.put_definition(Definition(kind="chain", id="d", fingerprint="f1"))
+        now = store.get_definition("chain", "c")
+        assert now is not None
+        assert (now.fingerprint, now.version) == ("f2", 2)
+        await store.open(new(definition_id="c", fingerprint="f1"))
+        kept = [(d.version, d.fingerprint, d.document, d.run_count) for d in store.list_versions("chain", "c")]
+        assert kept == [(3, "f3", "three", 0), (2, "f2", "two again", 0), (1, "f1", "one", 1)]
+        assert store.list_versions("flow", "c") == []
+        store.delete_definition("chain", "c")
+        assert store.list_versions("chain", "c") == []
+        assert [d.version for d in store.list_versions("chain", "d")] == [1]
+
+    run(test())
+
+
+def test_pruning_drops_old_versions_that_no_run_uses(store: Store) -> None:
+    async def test() -> None:
+        for n in range(KEPT_VERSIONS + 5):
+            store.put_definition(Definition(kind="chain", id="c", fingerprint=f"f{n}"))
+        store.put_definition(Definition(kind="chain", id="c", fingerprint="f0"))
+        log = await store.open(new(definition_id="c", fingerprint="f2"))
+        store.prune(keep=100)
+        kept = [d.fingerprint for d in store.list_versions("chain", "c")]
+        assert kept == [*(f"f{n}" for n in range(KEPT_VERSIONS + 4, 4, -1)), "f2", "f0"]
+        await log.finish("completed", None)
+        store.prune(keep=0)
+        assert "f2" not in [d.fingerprint for d in store.list_versions("chain", "c")]
 
     run(test())
 

@@ -10,7 +10,7 @@ import pytest
 from stores import new, run
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, Store
+from ropewalk.journal import Entry, Pruned, Store
 
 # --- stopping -----------------------------------------------------------------------------
 
@@ -108,6 +108,15 @@ def test_runs_are_listed_newest_first_and_filtered(store: Store) -> None:
         assert ids(kind="chain") == ["r2", "r0"]
         assert ids(kind="chain", status="running", limit=1) == ["r2"]
         assert ids(status="failed") == ["r1"]
+        assert ids(status=["failed", "running"]) == ["r2", "r1", "r0"]
+        assert ids(flow="d1") == ids(flow="Beta") == ["r1"]
+        assert ids(flow="Bet") == []
+        assert ids(until=101.0) == ["r0"]
+        assert ids(since=100.5, until=102.0) == ["r1"]
+        assert ids(after="r2") == ["r1", "r0"]
+        assert ids(after="r2", limit=1) == ["r1"]
+        assert ids(after="r1", kind="chain", text="alpha") == ["r0"]
+        assert ids(after="r0") == ids(after="nowhere") == []
         assert ids(definition_id="d0") == ["r0"]
         assert ids(since=101.0) == ["r2", "r1"]
         assert ids(text="alph") == ["r0"]
@@ -153,18 +162,78 @@ def test_pruning_takes_the_oldest_ended_runs_only(store: Store) -> None:
     async def test() -> None:
         await store.open(new("live"))
         for i in range(5):
-            log = await store.open(new(f"r{i}", input="x" * 100_000))
+            log = await store.open(new(f"r{i}", input="x" * 60_000))
             await log.append(Entry("a", "call", data="y" * 100_000))
             await log.finish("completed", None)
-        assert store.prune() == 0
-        assert store.prune(before=0.0) == 0
-        assert store.prune(keep=5) == 0
-        assert store.prune(keep=2) == 3
+        assert store.prune() == Pruned(runs=0, bytes=0)
+        assert store.prune(before=0.0).runs == 0
+        assert store.prune(keep=5).runs == 0
+        assert store.prune(keep=2, status=["failed", "stopped"]).runs == 0
+        would = store.prune(keep=2, dry=True)
+        assert would.runs == 3
+        assert would.bytes >= 180_000
+        assert len(store.list_runs()) == 6
+        assert store.prune(keep=2, most=1).runs == 1
+        assert store.prune(keep=2, status=["completed"]).runs == 2
         assert [row.id for row in store.list_runs()] == ["r4", "r3", "live"]
         assert store.history("r0") == []
         assert store.history("r4")[0].data == "y" * 100_000
-        assert store.prune(before=1e12) == 2
+        assert store.prune(before=1e12).runs == 2
         assert [row.id for row in store.list_runs()] == ["live"]
+
+    run(test())
+
+
+def test_parts_are_pruned_with_their_run_and_never_before(store: Store) -> None:
+    async def test() -> None:
+        live, done = await store.open(new("live")), await store.open(new("done"))
+        for id, parent in (("live/a", "live"), ("done/a", "done"), ("done/a/b", "done/a"), ("lost/a", "lost")):
+            await (await store.open(new(id, parent=parent))).finish("completed", None)
+        await done.finish("completed", None)
+        assert store.prune(before=1e12, dry=True).runs == 2
+        assert store.prune(before=1e12).runs == 2
+        assert [row.id for row in store.list_runs()] == ["live/a", "live"]
+        await live.finish("completed", None)
+        assert store.prune(keep=0).runs == 1
+        assert store.list_runs() == []
+
+    run(test())
+
+
+def test_a_turn_is_taken_once_in_its_time(store: Store) -> None:
+    assert store.take_turn("prune", 60.0, 1000.0)
+    assert not store.take_turn("prune", 60.0, 1059.0)
+    assert store.take_turn("other", 60.0, 1059.0)
+    assert store.take_turn("prune", 60.0, 1060.0)
+    assert store.take_turn("prune", 60.0, 900.0), "a clock that was set back"
+    assert not store.take_turn("prune", 60.0, 959.0)
+
+
+# --- forks --------------------------------------------------------------------------------
+
+
+def test_a_fork_has_what_it_copies_and_leaves_the_other_as_it_is(store: Store) -> None:
+    async def test() -> None:
+        big = "x" * 100_000
+        first = await store.open(new(input=1))
+        given = [Entry("a", "call", "a", big, "d1", 1.0, 2.0), Entry("b@2", "call", "b", 2), Entry("c", "call", "c", 3)]
+        for entry in given:
+            await first.append(entry)
+        await first.finish("completed", 7)
+        before = store.get_run("r"), store.history("r")
+        copies = {("a", "call"): ("a", "call"), ("b@2", "call"): ("b", "offer"), ("nothing", "call"): ("n", "call")}
+        log = await store.open(new("f", input=2, forked_from="r", copies=copies))
+        expected = [given[0], Entry("b", "offer", "b", 2)]
+        assert store.history("f") == list(log.past.values()) == expected
+        assert (log.run.forked_from, log.run.input, log.resumed, log.finished) == ("r", 2, False, None)
+        assert (store.get_run("r"), store.history("r")) == before
+        await log.append(Entry("z", "call"))
+        await log.finish("completed", None)
+        assert store.prune(keep=1).runs == 1
+        assert store.history("f")[0].data == big
+        assert [row.forked_from for row in store.list_runs()] == ["r"]
+        late = await store.open(new("g", forked_from="r", copies=copies))
+        assert dict(late.past) == {}
 
     run(test())
 

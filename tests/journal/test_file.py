@@ -44,7 +44,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     connection = apsw.Connection(str(path))
     # As a version without numbers would look like: made, but with no migration applied.
     with connection:
-        for table in ("definition", "run", "lease", "entry", "blob", "held", "signal"):
+        for table in ("definition", "run", "lease", "entry", "blob", "held", "signal", "version", "upkeep"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DELETE FROM migration")
     connection.close()
@@ -52,7 +52,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     assert store.list_runs() == []
     store.close()
     connection = apsw.Connection(str(path))
-    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3]
+    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4]
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:
@@ -156,7 +156,7 @@ def test_pruning_frees_what_no_run_holds_any_more(path: Path) -> None:
         store.close()
         before = size(path)
         store = SqliteStore(path)
-        assert store.prune(keep=1) == 29
+        assert store.prune(keep=1).runs == 29
         assert len(blobs(path)) == 2
         row = store.get_run("r29")
         assert row is not None

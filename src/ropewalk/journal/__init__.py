@@ -1,7 +1,21 @@
 """Where runs and definitions are kept. See `journal.py` for the protocols."""
 
 from .address import open_store
-from .journal import DECISIONS, ENDS, STATUSES, Definition, Entry, Key, Log, NewRun, RunRow, Signal, Store, Wanted
+from .journal import (
+    DECISIONS,
+    ENDS,
+    STATUSES,
+    Definition,
+    Entry,
+    Key,
+    Log,
+    NewRun,
+    Pruned,
+    RunRow,
+    Signal,
+    Store,
+    Wanted,
+)
 from .memory import MemoryStore
 
 __all__ = [
@@ -14,6 +28,7 @@ __all__ = [
     "Log",
     "MemoryStore",
     "NewRun",
+    "Pruned",
     "RunRow",
     "Signal",
     "Store",

@@ -10,13 +10,14 @@ from ..errors import NotFound, RunBusy
 from ..frozen import dataclass
 from .blobs import Packed, dump
 from .connection import Connection, fetch
+from .copies import copy
 from .journal import ENDS, NewRun, ending
 from .lease import Owner, judge, me
 from .sql_rows import keep, load
 
 _CREATE: Final = """
-    INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent)
-    VALUES (?, ?, ?, ?, 'running', ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
+    INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent, forked_from)
+    VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
 """
 
 _ENDED: Final = """
@@ -75,7 +76,7 @@ moments: Final = Moments()
 def create(connection: Connection, run: NewRun, large: Large, moment: float) -> Claim | None:
     """A new run, or None when its id is taken."""
     started = run.started_at or time.time()
-    values = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started, run.parent)
+    values = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started, run.parent, run.forked_from)
     made = fetch(connection, _CREATE, values)
     if not made:
         return None
@@ -88,6 +89,8 @@ def create(connection: Connection, run: NewRun, large: Large, moment: float) -> 
         connection.execute(
             "UPDATE definition SET run_count = run_count + 1 WHERE kind = ? AND id = ?", (run.kind, run.definition_id)
         )
+    if run.copies:
+        copy(connection, run, seq)
     return Claim(seq=seq, epoch=1, fresh=True)
 
 

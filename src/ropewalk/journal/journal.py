@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final, Protocol, TypeAlias
 
 from ..frozen import dataclass
@@ -73,7 +74,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A saved definition: unique by (kind, id). `run_count` counts the runs ever opened on it."""
+    """A saved definition: unique by (kind, id). `run_count` counts the runs ever opened on it; `version` is counted
+    by the store, from 1: one for each fingerprint that was saved under this id. Of an old version `created` is
+    when it was first saved, and `run_count` the runs in the store that were started with it."""
 
     kind: str
     id: str
@@ -82,12 +85,26 @@ class Definition:
     fingerprint: str = ""
     created: float = 0.0
     run_count: int = 0
+    version: int = field(default=0, compare=False)
+
+
+KEPT_VERSIONS: Final = 20
+"""So many versions of a definition are kept though no run uses them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What was deleted: runs (their parts are not counted), and the bytes of what was recorded of them."""
+
+    runs: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
     """A run to open. `document` and `fingerprint` pin the definition it starts with;
-    `started_at` 0 means now; `parent` is the id of the run it is a part of, None for most."""
+    `started_at` 0 means now; `parent` is the id of the run it is a part of, None for most. A fork has
+    the `copies` of facts of the run that it is `forked_from`: under which key each is its own."""
 
     id: str
     kind: str
@@ -99,6 +116,8 @@ class NewRun:
     fingerprint: str = ""
     started_at: float = 0.0
     parent: str | None = None
+    forked_from: str | None = None
+    copies: Mapping[Key, Key] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +153,7 @@ class RunRow:
     stop_requested: bool = False
     parent: str | None = None
     due: float | None = None
+    forked_from: str | None = None
 
 
 class Log(Protocol):
@@ -234,7 +254,11 @@ class Store(Protocol):
         ...
 
     def delete_definition(self, kind: str, id: str, /) -> bool:
-        """True when there was one. Its runs stay: each holds its own snapshot."""
+        """True when there was one. Its versions go, its runs stay: each holds its own snapshot."""
+        ...
+
+    def list_versions(self, kind: str, id: str, /) -> list[Definition]:
+        """Every version of a definition that is kept, newest first."""
         ...
 
     def get_run(self, id: str, /) -> RunRow | None: ...
@@ -244,17 +268,22 @@ class Store(Protocol):
         *,
         kind: str | None = None,
         definition_id: str | None = None,
-        status: str | None = None,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        until: float | None = None,
+        after: str | None = None,
         parent: str | None = None,
         top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
         """Newest first, without their large values, a running one with the results it has so far.
 
-        `text` is looked for, in any case, in id, name, definition id and error; `since` is seconds
-        since the epoch. `parent` gives the parts of one run, `top` only runs that are part of no other.
+        `status` may be several; `flow` is a definition's id or name; `text` is looked for, in any case, in id,
+        name, definition id and error; `since` and `until` are seconds since the epoch, of when runs were started.
+        `after` is the id of a run: the list goes on behind it. `parent` gives the parts of one run, `top` only runs
+        that are part of no other.
         """
         ...
 
@@ -287,9 +316,24 @@ class Store(Protocol):
         """Everything that was sent to a run, in order."""
         ...
 
-    def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
-        """Delete ended runs that ended `before` (seconds since the epoch) or are not among the
-        newest `keep`, with their entries and blobs; returns how many runs went."""
+    def prune(
+        self,
+        *,
+        before: float | None = None,
+        keep: int | None = None,
+        status: Sequence[str] = (),
+        dry: bool = False,
+        most: int | None = None,
+    ) -> Pruned:
+        """Delete ended runs that ended `before` (seconds since the epoch) or are not among the newest `keep`, with
+        their parts, entries and blobs; then old versions of definitions that no run uses, but for KEPT_VERSIONS.
+
+        Only runs with one of these statuses, if any are given; at most so many. With `dry` nothing is deleted.
+        """
+        ...
+
+    def take_turn(self, name: str, every: float, now: float, /) -> bool:
+        """Whether nobody, in any process, has taken the turn of this name within `every` seconds; then it is taken."""
         ...
 
     async def open(self, run: NewRun, /) -> Log:
@@ -319,14 +363,22 @@ def ending(epoch: int, status: str, at: float | None, error: Json, results: int,
 
 def matches(row: RunRow, filters: Mapping[str, Any], error_text: str) -> bool:
     """Whether a row passes the filters of `list_runs`; the meaning every store follows."""
-    text = filters.get("text")
-    since = filters.get("since")
+    text, flow, status = filters.get("text"), filters.get("flow"), filters.get("status")
+    since, until = filters.get("since"), filters.get("until")
     return (
-        all(filters.get(name) in (None, getattr(row, name)) for name in ("kind", "definition_id", "status", "parent"))
+        all(filters.get(name) in (None, getattr(row, name)) for name in ("kind", "definition_id", "parent"))
+        and (not status or row.status in statuses(status))
+        and (flow is None or flow in (row.name, row.definition_id))
+        and (until is None or row.started_at < until)
         and not (filters.get("top") and row.parent is not None)
         and (since is None or row.started_at >= since)
         and (not text or contains(text, row.id, row.name, row.definition_id, error_text))
     )
+
+
+def statuses(given: str | Sequence[str]) -> list[str]:
+    """One status or several, as a list."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 def contains(text: str, *fields: str | None) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,44 +16,28 @@ from functools import cached_property
 
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
 from ..values import Json, check_json
-from .journal import DECISIONS, ENDS, Definition, Entry, Key, NewRun, RunRow, Signal, Wanted, matches
+from .journal import DECISIONS, ENDS, Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, Wanted, matches
+from .memory_definitions import MemoryDefinitions
 from .memory_record import OWNER, Record, error_text
 from .signal import arrival, given, outgoing, same
 
 
-class MemoryStore:
+class MemoryStore(MemoryDefinitions):
     """Definitions and runs in this process. At most `keep` ended runs are remembered."""
 
     def __init__(self, durable: bool = False, *, keep: int = 1000) -> None:
         self.durable = durable
         self._keep = keep
-        self._lock = threading.RLock()
-        self._definitions: dict[tuple[str, str], Definition] = {}
-        self._counts: dict[tuple[str, str], int] = {}
+        super().__init__()
         self._runs: dict[str, Record] = {}
         self._ended: deque[Record] = deque()
         self._closed = False
 
-    def put_definition(self, definition: Definition) -> None:
-        key = (definition.kind, definition.id)
+    def list_versions(self, kind: str, id: str) -> list[Definition]:
         with self._lock:
-            old = self._definitions.get(key)
-            created = old.created if old else definition.created or time.time()
-            self._definitions[key] = dataclasses.replace(definition, created=created, run_count=0)
-            if old is None:
-                self._counts.pop(key, None)
-
-    def get_definition(self, kind: str, id: str) -> Definition | None:
-        found = self._definitions.get((kind, id))
-        return None if found is None else self._counted(found)
-
-    def list_definitions(self, kind: str | None = None) -> list[Definition]:
-        with self._lock:
-            return [self._counted(d) for key, d in sorted(self._definitions.items()) if kind in (None, key[0])]
-
-    def delete_definition(self, kind: str, id: str) -> bool:
-        with self._lock:
-            return self._definitions.pop((kind, id), None) is not None
+            known = sorted(self._versions.get((kind, id), {}).values(), key=lambda d: -d.version)
+            started = [(r.new.kind, r.new.definition_id, r.new.fingerprint) for r in self._runs.values()]
+            return [dataclasses.replace(d, run_count=started.count((kind, id, d.fingerprint))) for d in known]
 
     def get_run(self, id: str) -> RunRow | None:
         with self._lock:
@@ -66,20 +49,27 @@ class MemoryStore:
         *,
         kind: str | None = None,
         definition_id: str | None = None,
-        status: str | None = None,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        until: float | None = None,
+        after: str | None = None,
         parent: str | None = None,
         top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
         wanted = {"kind": kind, "definition_id": definition_id, "status": status, "text": text, "since": since}
-        wanted |= {"parent": parent, "top": top}
+        wanted |= {"parent": parent, "top": top, "flow": flow, "until": until}
         found: list[RunRow] = []
         with self._lock:
+            begun = after is None
             for record in reversed(self._runs.values()):
                 if len(found) >= limit:
                     break
+                if not begun:
+                    begun = record.new.id == after
+                    continue
                 row = record.row()
                 if matches(row, wanted, error_text(row) if text else ""):
                     found.append(record.light())
@@ -138,16 +128,31 @@ class MemoryStore:
             record = self._runs.get(run_id)
             return [] if record is None else list(record.signals)
 
-    def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
+    def prune(
+        self,
+        *,
+        before: float | None = None,
+        keep: int | None = None,
+        status: Sequence[str] = (),
+        dry: bool = False,
+        most: int | None = None,
+    ) -> Pruned:
         with self._lock:
-            ended = [r for r in self._runs.values() if r.status in ENDS]
+            runs = self._runs
+            ended = [r for r in runs.values() if r.ended_at is not None and (r.new.parent or "") not in runs]
+            ended = [r for r in ended if not status or r.status in status]
             surplus = len(ended) - keep if keep is not None else 0
-            gone = [
-                r for i, r in enumerate(ended) if i < surplus or (before is not None and (r.ended_at or 0) < before)
-            ]
-            for record in gone:
-                del self._runs[record.new.id]
-            return len(gone)
+            old = [r for i, r in enumerate(ended) if i < surplus or (before is not None and (r.ended_at or 0) < before)]
+            gone = old[:most]
+            every = list(gone)
+            for record in every:  # grows by their parts
+                every += [part for part in runs.values() if part.new.parent == record.new.id]
+            size = sum(record.size() for record in every)
+            if not dry:
+                for record in every:
+                    del runs[record.new.id]
+                self._drop_unused({(r.new.kind, r.new.definition_id, r.new.fingerprint) for r in runs.values()})
+            return Pruned(runs=len(gone), bytes=size)
 
     async def open(self, run: NewRun) -> MemoryLog:
         check_json(run.id, "run id")
@@ -156,7 +161,7 @@ class MemoryStore:
             record = self._runs.get(run.id)
             if record is None:
                 record = self._create(run)
-                return self._hold(record, {})
+                return self._hold(record, dict(record.entries))
             return self._take_over(record, again=False)
 
     async def reopen(self, run_id: str, *, again: bool = False) -> MemoryLog:
@@ -182,22 +187,12 @@ class MemoryStore:
             key = (run.kind, run.definition_id)
             self._counts[key] = self._counts.get(key, 0) + 1
         record = self._runs[run.id] = Record(run)
+        source = self._runs.get(run.forked_from or "")
+        if source is not None and run.copies:
+            held = {(e.path, e.kind): e for e in source.history()}
+            copies = [(to, held[of]) for of, to in run.copies.items() if of in held]
+            record.entries = {to: dataclasses.replace(e, path=to[0], kind=to[1]) for to, e in copies}
         return record
-
-    def _counted(self, definition: Definition) -> Definition:
-        count = self._counts.get((definition.kind, definition.id), 0)
-        if not count:
-            return definition
-        d = definition  # spelled out: `replace` takes three times as long, and every run comes by
-        return Definition(
-            kind=d.kind,
-            id=d.id,
-            name=d.name,
-            document=d.document,
-            fingerprint=d.fingerprint,
-            created=d.created,
-            run_count=count,
-        )
 
     def _take_over(self, record: Record, *, again: bool) -> MemoryLog:
         past = {(e.path, e.kind): e for e in record.history()}

@@ -67,6 +67,7 @@ class Record:
             stop_requested=self.stop_requested,
             parent=new.parent,
             due=self.due,
+            forked_from=new.forked_from,
         )
 
     def light(self) -> RunRow:
@@ -75,6 +76,12 @@ class Record:
         if self.status not in ENDS:
             count = sum(entry.kind in ("call", "node") for entry in self.history())
         return dataclasses.replace(row, input=None, context=None, document=None, result=None, result_count=count)
+
+    def size(self) -> int:
+        """Bytes of what is recorded."""
+        values = [self.new.input, self.new.context, self.new.document, self.result, self.error]
+        values += [entry.data for entry in self.entries.values()]
+        return sum(len(orjson.dumps(value)) for value in values if value is not None)
 
     def begin_again(self, past: dict[Key, Entry]) -> None:
         """An ended run runs once more; how it had ended stays among its facts."""

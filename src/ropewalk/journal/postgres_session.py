@@ -157,10 +157,13 @@ def must_renew(error: Exception) -> bool:
     return getattr(error, "sqlstate", None) in _RENEWS
 
 
+_LISTED: Final = re.compile(r"json_each\((\?\d*)")
+
+
 @functools.lru_cache(maxsize=256)
 def words(query: str) -> str:
     """A shared statement as Postgres wants it."""
-    query = query.replace("json_each(?", "json_array_elements_text(CAST(? AS json)")
+    query = _LISTED.sub(r"json_array_elements_text(CAST(\1 AS json)", query)
     count = 0
 
     def number(found: re.Match[str]) -> str:

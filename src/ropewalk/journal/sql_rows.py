@@ -11,7 +11,7 @@ from ..errors import Fenced, JournalConflict, StoreError
 from ..values import Json
 from .blobs import Blob, Packed, is_ref, unpack
 from .connection import Connection, fetch
-from .journal import DECISIONS, Definition, Entry, Key, RunRow
+from .journal import DECISIONS, Entry, Key, RunRow
 from .lease import Owner
 
 Row: TypeAlias = tuple[int, str, str, str, bytes | None, str, float, float, int]
@@ -24,7 +24,7 @@ UPSERT: Final = f"""
 """
 _RUN: Final = """
     SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {results},
-        error_count, stop_requested, parent, due, owner, epoch, lease.node, spent{more}
+        error_count, stop_requested, parent, due, forked_from, owner, epoch, lease.node, spent{more}
     FROM run JOIN lease ON lease.run = seq
 """
 RUN: Final = _RUN.format(results="result_count", more=", input, context, document, result")
@@ -33,7 +33,6 @@ RUN_LIGHT: Final = _RUN.format(
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')) ELSE result_count END""",
     more="",
 )
-DEFINITION: Final = "SELECT kind, id, name, document, fingerprint, created, run_count FROM definition"
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
 
 
@@ -119,6 +118,7 @@ def _run(
     stop_requested: int,
     parent: str | None,
     due: float | None,
+    forked_from: str | None,
     owner: str | None,
     epoch: int,
     node: str,
@@ -149,24 +149,8 @@ def _run(
         stop_requested=bool(stop_requested),
         parent=parent,
         due=due,
+        forked_from=forked_from,
     )
-
-
-def definitions(connection: Connection, where: str, values: tuple[str, ...]) -> list[Definition]:
-    return [
-        Definition(
-            kind=kind,
-            id=id,
-            name=name,
-            document=load(connection, document),
-            fingerprint=fingerprint,
-            created=created,
-            run_count=count,
-        )
-        for kind, id, name, document, fingerprint, created, count in fetch(
-            connection, f"{DEFINITION} {where} ORDER BY kind, id", values
-        )
-    ]
 
 
 def keyed(found: list[Entry]) -> dict[Key, Entry]:

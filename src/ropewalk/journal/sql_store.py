@@ -12,20 +12,21 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..errors import NotFound, RunBusy
 from ..values import Json, check_json, is_json
+from . import versions
 from .blobs import Packed, dump, pack
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
-from .journal import Definition, Entry, NewRun, RunRow, Signal, contains
+from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal, contains, statuses
 from .lease import me
 from .signal import outgoing
 from .sql_log import SqlLog, packed_value
-from .sql_rows import RUN, RUN_LIGHT, definitions, entries, keyed, runs
+from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs
 from .sql_signals import send, signals
-from .upkeep import find_orphans, prune
+from .upkeep import find_orphans, prune, take_turn
 from .writer import Writer
 
 Claiming: TypeAlias = Callable[[Connection, Doubt | None, float], Claim | Doubt]
@@ -52,32 +53,24 @@ class SqlStore:
     # --- definitions ----------------------------------------------------------------------
 
     def put_definition(self, definition: Definition) -> None:
-        document = dump(definition.document, f"definition {definition.id}")
-        values = (definition.kind, definition.id, definition.name, document, definition.fingerprint)
-        self._writer.run(
-            lambda connection: connection.execute(
-                "INSERT INTO definition (kind, id, name, document, fingerprint, created) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name, document = excluded.document,"
-                " fingerprint = excluded.fingerprint",
-                (*values, definition.created or time.time()),
-            )
-        )
+        self._writer.run(lambda c: versions.put(c, definition))
 
     def get_definition(self, kind: str, id: str) -> Definition | None:
-        found = self._writer.read(lambda c: definitions(c, "WHERE kind = ? AND id = ?", (kind, id)))
+        found = self._writer.read(
+            lambda c: versions.definitions(c, "WHERE definition.kind = ? AND definition.id = ?", (kind, id))
+        )
         return found[0] if found else None
 
     def list_definitions(self, kind: str | None = None) -> list[Definition]:
         if kind is None:
-            return self._writer.read(lambda c: definitions(c, "", ()))
-        return self._writer.read(lambda c: definitions(c, "WHERE kind = ?", (kind,)))
+            return self._writer.read(lambda c: versions.definitions(c, "", ()))
+        return self._writer.read(lambda c: versions.definitions(c, "WHERE definition.kind = ?", (kind,)))
 
     def delete_definition(self, kind: str, id: str) -> bool:
-        return bool(
-            self._writer.run(
-                lambda c: fetch(c, "DELETE FROM definition WHERE kind = ? AND id = ? RETURNING 1", (kind, id))
-            )
-        )
+        return self._writer.run(lambda c: versions.delete(c, kind, id))
+
+    def list_versions(self, kind: str, id: str) -> list[Definition]:
+        return self._writer.read(lambda c: versions.versions(c, kind, id)) if is_json(id) else []
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -90,23 +83,30 @@ class SqlStore:
         *,
         kind: str | None = None,
         definition_id: str | None = None,
-        status: str | None = None,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        until: float | None = None,
+        after: str | None = None,
         parent: str | None = None,
         top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
-        wanted: list[tuple[str, str | float | None]] = [
-            ("kind = ?", kind),
-            ("definition_id = ?", definition_id),
-            ("status = ?", status),
-            ("started_at >= ?", since),
-            ("parent = ?", parent),
-            ("parent IS NULL AND ?", top or None),
+        any_of = statuses(status or ())
+        wanted: list[tuple[str, list[Any]]] = [
+            ("kind = ?", [kind]),
+            ("definition_id = ?", [definition_id]),
+            (f"status IN ({', '.join('?' * len(any_of))})", any_of or [None]),
+            ("(name = ? OR definition_id = ?)", [flow, flow]),
+            ("started_at >= ?", [since]),
+            ("started_at < ?", [until]),
+            ("seq < (SELECT before.seq FROM run AS before WHERE before.id = ?)", [after]),
+            ("parent = ?", [parent]),
+            ("parent IS NULL AND ?", [top or None]),
         ]
-        where = " AND ".join(clause for clause, value in wanted if value is not None) or "true"
-        values = [value for _, value in wanted if value is not None]
+        where = " AND ".join(clause for clause, given in wanted if given[0] is not None) or "true"
+        values = [value for _, given in wanted for value in given if value is not None]
         if text:
             found = self._writer.read(lambda c: _with_text(c, text, where, values, limit))
             return self._runs(f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq DESC", [numbers(found)])
@@ -157,8 +157,19 @@ class SqlStore:
 
         return self._writer.read(look)
 
-    def prune(self, *, before: float | None = None, keep: int | None = None) -> int:
-        return prune(self._writer, before, keep)
+    def prune(
+        self,
+        *,
+        before: float | None = None,
+        keep: int | None = None,
+        status: Sequence[str] = (),
+        dry: bool = False,
+        most: int | None = None,
+    ) -> Pruned:
+        return prune(self._writer, before, keep, status, dry, most)
+
+    def take_turn(self, name: str, every: float, now: float) -> bool:
+        return self._writer.run(lambda c: take_turn(c, name, every, now))
 
     # --- owning a run ---------------------------------------------------------------------
 
@@ -196,7 +207,7 @@ class SqlStore:
             if isinstance(got, Claim):
                 break
             settled = await self._settle(id, got)
-        if got.fresh and new is not None:
+        if got.fresh and new is not None and not new.copies:
             log = SqlLog(self, writer, got.seq, _fresh_row(new), {})
         else:
             row, past = await asyncio.to_thread(self._load, got.seq)
@@ -284,4 +295,5 @@ def _fresh_row(run: NewRun) -> RunRow:
         started_at=run.started_at,
         owner=str(me()),
         parent=run.parent,
+        forked_from=run.forked_from,
     )

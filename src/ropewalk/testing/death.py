@@ -66,7 +66,7 @@ class DyingStore:
             whole = self.store.get_run(row.id)
             if whole is None:
                 continue
-            shared = {name: getattr(whole, name) for name in NewRun.__dataclass_fields__}
+            shared = {name: getattr(whole, name) for name in NewRun.__dataclass_fields__ if name != "copies"}
             log = await fresh_store.open(NewRun(**shared))
             for entry in self.store.history(row.id):
                 await log.append(entry)
