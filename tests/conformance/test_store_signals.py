@@ -104,7 +104,7 @@ def test_a_large_payload_arrives_whole_and_goes_with_its_run(store: Store) -> No
         [signal] = store.signals("r")
         assert signal.payload == payload
         await log.finish("completed", None)
-        assert store.prune(keep=0) == 1
+        assert store.prune(keep=0).runs == 1
         assert store.signals("r") == []
 
     run(test())
@@ -184,7 +184,7 @@ def test_a_parked_run_whose_time_is_due_is_for_whoever_runs_runs(store: Store) -
 def test_a_parked_run_is_stopped_at_once_and_never_pruned_before(store: Store) -> None:
     async def test() -> None:
         await (await store.open(new())).park(None)
-        assert store.prune(before=time.time() + 1000, keep=0) == 0
+        assert store.prune(before=time.time() + 1000, keep=0).runs == 0
         assert store.request_stop("r")
         row = store.get_run("r")
         assert row is not None
@@ -193,7 +193,7 @@ def test_a_parked_run_is_stopped_at_once_and_never_pruned_before(store: Store) -
         assert store.orphans() == []
         with pytest.raises(RunEnded):
             store.send("r", "paid")
-        assert store.prune(keep=0) == 1
+        assert store.prune(keep=0).runs == 1
 
     run(test())
 
