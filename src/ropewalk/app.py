@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
 from .config.limits import Limits
+from .config.workplace import Workplace
 from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Record
 from .engine.engine import Engine, new_run_id
-from .errors import InvalidFlow, NotFound, PartOfRun
+from .errors import ConfigError, InvalidFlow, NotFound, PartOfRun
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .runs import Runs
     from .tools.tool import Tool
+    from .workers.workers import Workers
 
 
 class Outcome(Record):
@@ -48,7 +50,9 @@ class App:
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
     `.ropewalk/ropewalk.db` in `directory` (the working directory). `tools` are `@tool` functions,
     plain callables or Tools. `timeout` is in seconds per tool call, that of `limits` unless given;
-    with `sync="full"` a SQLite store survives a power cut, too. `model` is what agents ask, Claude unless given.
+    with `sync="full"` a SQLite store survives a power cut, too. With `engine="dbos"` workers execute the runs
+    (`ropewalk worker`), and the store is one in Postgres; `settings` are their queues, limits and schedules. `model` is
+    what agents ask, Claude unless given.
     """
 
     def __init__(
@@ -61,6 +65,8 @@ class App:
         directory: Path | str | None = None,
         sync: Literal["normal", "full"] = "normal",
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        engine: Literal["local", "dbos"] = "local",
+        settings: Workplace = Workplace(),  # noqa: B008 - frozen
         model: ModelClient | None = None,
     ) -> None:
         self.toolbox = toolbox if toolbox is not None else Toolbox(tools)
@@ -76,19 +82,25 @@ class App:
         self._model = model
         self._store: Store | None = None
         self._engine: Engine | None = None
+        self.distributed, self.settings = engine_named(engine) == "dbos", settings
         self.definitions = Definitions(Cards(self.toolbox), limits)
         self.jobs = Jobs(self)
 
     @classmethod
     def open(
-        cls, directory: Path | str | None = None, *, store: str | Store | None = None, home: Path | str | None = None
+        cls,
+        directory: Path | str | None = None,
+        *,
+        store: str | Store | None = None,
+        home: Path | str | None = None,
+        engine: Literal["local", "dbos"] | None = None,
     ) -> App:
         """The app of a project: tools, servers, limits and store from its `ropewalk.toml`. With `home`
         runs are kept there: in the store of the project that `home` is in; without one, in the store
-        that the project of `directory` names, else in the default one of `home`."""
+        that the project of `directory` names, else in the default one of `home`. `engine` replaces the project's."""
         from .project import open_project
 
-        return open_project(cls, directory, store, home)
+        return open_project(cls, directory, store, home, engine)
 
     @property
     def store(self) -> Store:
@@ -103,8 +115,12 @@ class App:
     @property
     def engine(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self.store)
+            self._engine = self.workers.engine if self.distributed else Engine(self.store)
         return self._engine
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self._engine = engine
 
     @property
     def model(self) -> ModelClient:
@@ -156,6 +172,8 @@ class App:
         if self._model is not None:
             await self._model.close()
         await self.toolbox.close()
+        if "workers" in self.__dict__:
+            self.workers.close()
         if self._store is not None:
             self._store.close()
 
@@ -301,6 +319,23 @@ class App:
         job.park = park
         return await self.engine.run(job)
 
+    async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
+        """Put a run in line for workers (`engine="dbos"`) and give its id at once; `how` is as in `Workers.submit`."""
+        loaded = self.load(source)
+        check_variables(loaded.flow, how.get("variables") or {})
+        return await self.workers.submit(loaded, input, **how)
+
+    async def wait(self, run_id: str) -> Outcome:
+        """How a run ends that workers execute, as soon as it has ended."""
+        return outcome(await self.workers.wait(run_id))
+
+    @cached_property
+    def workers(self) -> Workers:
+        """The workers of the store (`engine="dbos"`): who they are, waiting for their runs, being one."""
+        from .workers.workers import Workers
+
+        return Workers(self)
+
     async def resume(
         self,
         run_id: str,
@@ -332,6 +367,13 @@ def outcome(result: Mapping[str, Json]) -> Outcome:
     if "finalState" not in result:
         named["result"] = result["data"] if "data" in result else result.get("results")
     return Outcome({**named, **result})
+
+
+def engine_named(name: str) -> str:
+    """The engine's name, when there is one of that name."""
+    if name not in ("local", "dbos"):
+        raise ConfigError(f'engine="{name}": "local" (this process) or "dbos" (workers)')
+    return name
 
 
 __all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .config import import_tools, read_config
 from .errors import ConfigError, InvalidTool
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def open_project(
-    kind: type[App], directory: Path | str | None, store: str | Store | None, home: Path | str | None = None
+    kind: type[App],
+    directory: Path | str | None,
+    store: str | Store | None,
+    home: Path | str | None = None,
+    engine: Literal["local", "dbos"] | None = None,
 ) -> App:
     """The app of `directory` (or the nearest `ropewalk.toml` above it); its runs are kept in `home`."""
     config = read_config(directory)
@@ -36,7 +40,15 @@ def open_project(
             toolbox.failures[name] = str(error)
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason
-    app = kind(store or named.store, toolbox=toolbox, directory=kept.directory, sync=named.sync, limits=config.limits)
+    app = kind(
+        store or named.store,
+        toolbox=toolbox,
+        directory=kept.directory,
+        sync=named.sync,
+        limits=config.limits,
+        engine=engine or named.engine,
+        settings=config.workplace,
+    )
     app.project = str(config.directory)
     return app
 

@@ -18,10 +18,24 @@ if TYPE_CHECKING:
     from .modules import import_tools
     from .project import find, read_config
     from .settings import Config, McpServed, McpServer, Provider
+    from .workplace import Queue, Terms, Workplace
 
-__all__ = ["Config", "Limits", "McpServed", "McpServer", "Provider", "find", "import_tools", "read_config"]
+__all__ = [
+    "Config",
+    "Limits",
+    "McpServed",
+    "McpServer",
+    "Provider",
+    "Queue",
+    "Terms",
+    "Workplace",
+    "find",
+    "import_tools",
+    "read_config",
+]
 
 _AT = {"Limits": "limits", "import_tools": "modules", "find": "project", "read_config": "project"}
+_AT |= dict.fromkeys(("Queue", "Terms", "Workplace"), "workplace")
 
 
 def __getattr__(name: str) -> Any:

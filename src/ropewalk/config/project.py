@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from .limits import Limits
+from .queues import read_queues
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
 from .table import SECTIONS, TomlFile, named
+from .workplace import Terms, Workplace
 
 FILE: Final = "ropewalk.toml"
 
@@ -23,17 +25,20 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     table = TomlFile(file, named(file)) if file else None
     data = table.data if table else {}
     if table:
+        known = (*SECTIONS, "mcp", "providers", "queues")
         for name in data:
-            if name not in (*SECTIONS, "mcp", "providers"):
-                table.unknown((name,), (*SECTIONS, "mcp", "providers"))
+            if name not in known:
+                table.unknown((name,), known)
         for name, keys in SECTIONS.items():
             table.check((name,), keys)
     broken: dict[str, str] = {}
     servers = read_servers(table, home, environ, broken)
     store, tools = data.get("store", {}), data.get("tools", {})
-    sync = store.get("sync", "normal")
+    sync, engine = store.get("sync", "normal"), store.get("engine", "local")
     if table and sync not in ("normal", "full"):
         table.wrong(("store", "sync"), f'[store] sync: "normal" or "full", not "{sync}"')
+    if table and engine not in ("local", "dbos"):
+        table.wrong(("store", "engine"), f'[store] engine: "local" or "dbos", not "{engine}"')
     return Config(
         directory=home,
         file=file,
@@ -42,6 +47,8 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         providers=read_providers(table, home, environ, broken),
         store=environ.get("ROPEWALK_STORE") or _store(store.get("url"), home),
         sync=sync,
+        engine=engine,
+        workplace=Workplace(terms=Terms(**data.get("workers", {})), queues=read_queues(table)),
         limits=Limits(**data.get("limits", {})),
         mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,

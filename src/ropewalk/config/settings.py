@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from ..frozen import dataclass
 from .limits import Limits
+from .workplace import Workplace
 
 MODES: Final = ("auto", "legacy", "2026-07-28")
 """How to speak with an MCP server: ask it, with the older handshake, without one."""
@@ -68,7 +69,8 @@ class McpServed:
 class Config:
     """Everything set up for `directory`, where `file` (`ropewalk.toml`) is if there is one.
 
-    `store` is an address for the journal, None for the default; `sync` is "normal" or "full";
+    `store` is an address for the journal, None for the default; `sync` is "normal" or "full"; `engine` says who
+    executes runs: "local", this process, or "dbos", workers, whose terms are the `workplace`;
     `broken` names the servers and providers that cannot be used, and why.
     """
 
@@ -79,6 +81,8 @@ class Config:
     providers: Mapping[str, Provider] = field(default_factory=dict)
     store: str | None = None
     sync: Literal["normal", "full"] = "normal"
+    engine: Literal["local", "dbos"] = "local"
+    workplace: Workplace = field(default_factory=Workplace)
     limits: Limits = field(default_factory=Limits)
     mcp_server: McpServed = field(default_factory=McpServed)
     broken: Mapping[str, str] = field(default_factory=dict)

@@ -91,9 +91,14 @@ PROVIDER_KEYS: Final[dict[str, Check]] = {
     "timeout": _seconds,
     "enabled": _flag,
 }
+QUEUE_KEYS: Final[dict[str, Check]] = {
+    "concurrency": _count,
+    "worker_concurrency": _count,
+    "limit": _count,
+    "period": _seconds,
+}
 SECTIONS: Final[dict[str, dict[str, Check]]] = {
     "tools": {"modules": _texts},
-    "store": {"url": is_text, "sync": is_text},
     "mcp_server": {
         "flows": _texts,
         "stored": _flag,
@@ -101,6 +106,8 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "most_listed": _amount,
         "instructions": is_text,
     },
+    "store": {"url": is_text, "sync": is_text, "engine": is_text},
+    "workers": {"concurrency": _count, "lease": _seconds, "grace": _seconds, "recoveries": _count},
     "limits": {"tool_timeout": _seconds, "nodes": _count, "nesting": _depth, "file_size": _count, "aliases": _count},
 }
 _LINE_KEY = re.compile(

@@ -47,6 +47,19 @@ class Bound(Protocol):
         ...
 
 
+class Lease(Protocol):
+    """What lets a worker act: until when it is sure that nobody has been given its runs."""
+
+    @property
+    def until(self) -> float:
+        """By the monotonic clock; a call that begins before it is the run's own."""
+        ...
+
+    async def renewed(self, run_id: str, /) -> None:
+        """Returns when it is sure again; raises Fenced when the run is somebody else's by now."""
+        ...
+
+
 class Caller(Protocol):
     """Resolves tools. `version` changes when a tool bound earlier may be another one now.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,9 +11,11 @@ from ..errors import ExecutionFailed, JournalConflict, NodeFailed, Problem, Tool
 from ..ir import Getter, Step, whole
 from ..journal.journal import Entry
 from ..values import Json, digest
+from .caller import Lease
 from .frame import RUN, Frame, Spot, path_of
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
+clock = time.monotonic
 
 
 class PastFailure(ExecutionFailed):
@@ -65,6 +68,16 @@ def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot) -> Step:
         return value
 
     return Step(whole, run)
+
+
+def leased(send: Send, lease: Lease) -> Send:
+    """The same call, not begun while it may be that the run has been given to another worker."""
+
+    async def later(frame: Frame, args: Any) -> Json:
+        await lease.renewed(frame[RUN].id)
+        return await send(frame, args)
+
+    return lambda frame, args: send(frame, args) if clock() < lease.until else later(frame, args)
 
 
 def sleep(seconds: Getter, spot: Spot) -> Step:

@@ -18,7 +18,7 @@ from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.waiting import shown
 from ..values import Json
-from .caller import Caller
+from .caller import Caller, Lease
 from .program import Program, compile_flow
 from .run import Ending, Run, Watcher, redacted
 
@@ -49,10 +49,11 @@ class Job:
 
 
 class Engine:
-    """Executes jobs on one store; safe to use from several event loops."""
+    """Executes jobs on one store; safe to use from several event loops. With a `lease`, no tool is called
+    while it is not sure that the run is still its own."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, lease: Lease | None = None) -> None:
+        self.store, self.lease = store, lease
         self.live: dict[str, Run] = {}
         self._parts: dict[str, set[str]] = {}  # of live runs: the runs that are part of them
         self._programs: dict[tuple[str, int, bool, bool], Program] = {}
@@ -65,7 +66,8 @@ class Engine:
         if found is None or found.version != caller.version or found.caller is not caller:
             if len(self._programs) >= PROGRAMS:
                 del self._programs[next(iter(self._programs))]
-            found = compile_flow(job.flow, caller, durable=self.store.durable, watched=job.watcher is not None)
+            watched = job.watcher is not None
+            found = compile_flow(job.flow, caller, durable=self.store.durable, watched=watched, lease=self.lease)
             self._programs[key] = found
         return found
 

@@ -18,7 +18,7 @@ from ..ops import Validate, Wait
 from ..schema import compile_schema
 from ..uncollected import uncollected
 from . import policy
-from .caller import Caller
+from .caller import Caller, Lease
 from .failure import named
 from .foldorder import in_sequence, writes_of
 from .foldplan import FoldPlan, fold_into
@@ -72,11 +72,17 @@ class Program:
 
 @uncollected
 def compile_flow(
-    flow: Flow, caller: Caller, *, durable: bool = False, records: bool = True, watched: bool = False
+    flow: Flow,
+    caller: Caller,
+    *,
+    durable: bool = False,
+    records: bool = True,
+    watched: bool = False,
+    lease: Lease | None = None,
 ) -> Program:
     """Compile a checked flow. `durable` journals every effect; `records=False` leaves no step
-    records (for measuring); `watched` tells events as they happen."""
-    builder = Builder(flow, caller, durable, records, watched)
+    records (for measuring); `watched` tells events as they happen; `lease` is looked at before each call."""
+    builder = Builder(flow, caller, durable, records, watched, lease)
     region = Region(flow.body, None, None, "", "")
     play = builder.region(region)
     return Program(builder, region, play)
@@ -85,8 +91,11 @@ def compile_flow(
 class Builder:
     """Walks the flow once."""
 
-    def __init__(self, flow: Flow, caller: Caller, durable: bool, records: bool, watched: bool) -> None:
+    def __init__(
+        self, flow: Flow, caller: Caller, durable: bool, records: bool, watched: bool, lease: Lease | None
+    ) -> None:
         self.flow, self.caller, self.durable, self.records, self.watched = flow, caller, durable, records, watched
+        self.lease = lease
         self.channels = dict(flow.state)
         self.limit: float | None = None
         self.count = 0

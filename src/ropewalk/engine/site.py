@@ -114,12 +114,15 @@ class CompileSite:
 
     def _sender(self, bound: Any) -> durable.Send:
         """How a journaled call is made: in time, and with its idempotency key where that goes out."""
-        spot = self.spot
+        spot, lease = self.spot, self.builder.lease
+        send: durable.Send
         if bound.direct is not None:
             in_time = self._in_time(bound)
-            return lambda frame, args: in_time(args)
-        place = _place_of(bound)
-        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")
+            send = lambda frame, args: in_time(args)  # noqa: E731
+        else:
+            place = _place_of(bound)
+            send = lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")  # noqa: E731
+        return send if lease is None else durable.leased(send, lease)
 
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""

@@ -20,9 +20,10 @@ from typing import Any, Final, Protocol, TypeAlias
 from ..frozen import dataclass
 from ..values import Json
 
-ENDS: Final = ("completed", "partial", "failed", "stopped", "timeout")
+ENDS: Final = ("completed", "partial", "failed", "stopped", "timeout", "parked")
 STATUSES: Final = ("running", "waiting", *ENDS)
-"""A run that is `waiting` has no owner: it goes on when a signal comes, or when its time is due."""
+"""A run that is `waiting` has no owner: it goes on when a signal comes, or when its time is due. One that is
+`parked` has ended as what kills its workers, or cannot go on; a worker tries again when somebody releases it."""
 
 DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signal"))
 """Kinds that are written once and stand: a second, different one is a JournalConflict. Of any

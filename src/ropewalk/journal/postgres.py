@@ -25,7 +25,8 @@ class PostgresStore(SqlStore):
     """
 
     def __init__(self, url: str, *, lease: float = 10.0, poll: float = 0.2) -> None:
-        super().__init__(PostgresWriter(target(url), lease, poll), lease, poll)
+        self.where = target(url)
+        super().__init__(PostgresWriter(self.where, lease, poll), lease, poll)
 
 
 def examine(url: str) -> tuple[str, list[str]]:

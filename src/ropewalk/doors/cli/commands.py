@@ -24,6 +24,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs watch": ("runs:watch", "Follow a run while it goes on, also one of another process."),
     "runs retry": ("rerun:retry", "Go on with a run that has ended: what failed runs again."),
     "runs stop": ("runs:stop", "Stop a run, also one of another process."),
+    "runs release": ("workers:release", "Set a parked run free: workers take it from where it was."),
+    "worker": ("workers:worker", "Take runs from the queues of a store in Postgres and execute them."),
+    "workers ls": ("workers:ls", "List the workers of a store."),
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
     "tools call": ("tools:call", "Call one tool and print its result."),
@@ -32,7 +35,11 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
     "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
 }
-GROUPS: Final = {"runs": "List, show, follow, retry and stop runs.", "tools": "List, show and call tools."}
+GROUPS: Final = {
+    "runs": "List, show, follow, retry and stop runs.",
+    "workers": "Look at the workers of a store.",
+    "tools": "List, show and call tools.",
+}
 
 _EXIT_CODES = """\
 Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,

@@ -37,6 +37,7 @@ STATUS: Final = {
     "waiting": WAITING,
     "timeout": TIMEOUT,
     "stopped": INTERRUPTED,
+    "parked": FAILED,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -16,6 +16,13 @@ StoreAddress: TypeAlias = Annotated[
         name="--store",
         help="Where runs are kept: memory, a file, sqlite:///path, postgresql://... (default: as configured).",
     ),
+]
+Engine: TypeAlias = Annotated[
+    Literal["local", "dbos"] | None,
+    Parameter(name="--engine", help="Who executes: local, this process; dbos, workers (default: as configured)."),
+]
+Queue: TypeAlias = Annotated[
+    str | None, Parameter(name="--queue", help="The queue that the run waits for a worker in (--engine dbos).")
 ]
 Project: TypeAlias = Annotated[
     Path | None,

@@ -15,7 +15,7 @@ from .answer import Answer
 from .exits import FAILED, STATUS
 from .given import read_input, read_pairs, read_state
 from .interrupts import Interrupts
-from .options import Input, Json, Project, StoreAddress, Watch
+from .options import Engine, Input, Json, Project, Queue, StoreAddress, Watch
 from .progress import progress
 from .session import unknown_run, with_app
 from .table import duration
@@ -49,12 +49,31 @@ def run(
         bool, Parameter(name="--keep-state", negative=(), help="Begin with the final state of the last run.")
     ] = False,
     watch: Watch = False,
+    engine: Engine = None,
+    wait: Annotated[
+        bool, Parameter(name="--wait", negative="--no-wait", help="Wait for the end, or only print the run's id.")
+    ] = True,
+    queue: Queue = None,
+    priority: Annotated[
+        int, Parameter(validator=validators.Number(gte=1), help="From 1, taken first, upward (--engine dbos).")
+    ] = 100,
     project: Project = None,
 ) -> Answer:
     """Run a definition (a FILE, or a DIR with an experience.yaml) and print its result."""
     given, variables, seed = read_input(input), read_pairs(var), read_state(state)
 
+    async def put(app: App, on_event: Callable[[Event], None] | None) -> str:
+        return await app.submit(
+            source, given, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency,
+            queue=queue, priority=priority,
+        )  # fmt: skip
+
+    async def only_put(app: App, _: Interrupts) -> Answer:
+        return _put(await put(app, None))
+
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
+        if queue is not None or priority != 100:
+            return await app.wait(await put(app, on_event))
         return await app.run(
             source,
             given,
@@ -66,8 +85,12 @@ def run(
             keep_state=keep_state,
         )
 
-    work = followed(start, quiet=json, watch=watch, source=source)
-    return with_app(work, near=source, project=project, store=store)
+    work = followed(start, quiet=json, watch=watch, source=source) if wait else only_put
+    return with_app(work, near=source, project=project, store=store, engine=engine)
+
+
+def _put(run_id: str) -> Answer:
+    return Answer(data={"runId": run_id}, text=run_id)
 
 
 def resume(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ...config import find, read_config
 from ...errors import NotFound
@@ -26,6 +26,7 @@ def with_app(
     run: str | None = None,
     project: Path | None = None,
     store: str | None = None,
+    engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
 ) -> Answer:
     """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt.
@@ -41,7 +42,7 @@ def with_app(
         elif tools:
             from ...app import App
 
-            app = App.open(directory(near, project), store=store, home=_home(project))
+            app = App.open(directory(near, project), store=store, home=_home(project), engine=engine)
         else:
             app = _without_tools(project, store)
         interrupts = Interrupts(app)

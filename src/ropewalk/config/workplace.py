@@ -1,0 +1,41 @@
+"""What workers keep to, as frozen data: how they take runs, in which lines those wait, how fast tools may be called.
+
+To add a setting, add a field here and its key to `table.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from ..frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A line in which runs wait for workers: how many of them run at once, everywhere (`concurrency`) and in one worker
+    (`worker_concurrency`), and how many may begin within `period` seconds (`limit`)."""
+
+    concurrency: int | None = None
+    worker_concurrency: int | None = None
+    limit: int | None = None
+    period: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What workers keep to: how many runs one has at once, the silence in seconds after which one is given up,
+    the seconds its runs have when it is told to stop, and after how many deaths in a row a run is parked."""
+
+    concurrency: int = 10
+    lease: float = 2.5
+    grace: float = 30.0
+    recoveries: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """All of it."""
+
+    terms: Terms = Terms()
+    queues: Mapping[str, Queue] = field(default_factory=dict)

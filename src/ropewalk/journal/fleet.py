@@ -1,0 +1,221 @@
+"""The workers of a store in Postgres: who is alive, what the dead have left behind, how fast tools may be called.
+
+Times here are the server's own, so that no two clocks are ever compared. Everything is short and safe from
+any thread, and done again on a new connection when the old one is gone. Refused: other stores.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from ..frozen import dataclass
+from .connection import fetch
+from .lease import Owner, judge, me
+from .postgres_session import Session, Target, driver
+from .sql_rows import load
+
+T = TypeVar("T")
+
+_BEAT: Final = """
+    INSERT INTO worker (id, owner, began, beat, about) VALUES (?1, ?2, clock_timestamp(), clock_timestamp(), ?3)
+    ON CONFLICT (id) DO UPDATE SET beat = clock_timestamp() RETURNING xmax = 0
+"""
+_WORKERS: Final = """
+    SELECT id, owner, EXTRACT(EPOCH FROM clock_timestamp() - beat)::float8, EXTRACT(EPOCH FROM began)::float8, about
+    FROM worker ORDER BY began, id
+"""
+# Only runs that are on their way: a lease row stays for as long as its run does.
+_FREE: Final = """
+    UPDATE lease SET owner = NULL
+    WHERE owner = ? AND run IN (SELECT seq FROM run WHERE status = 'running') RETURNING run
+"""
+# What has recorded something since the last death is no poison.
+_COUNT: Final = """
+    INSERT INTO mishap (run, deaths, entries)
+    SELECT seq, 1, (SELECT count(*) FROM entry WHERE entry.run = seq) FROM unnest(CAST(? AS bigint[])) AS gone (seq)
+    ON CONFLICT (run) DO UPDATE SET entries = excluded.entries,
+        deaths = CASE WHEN excluded.entries > mishap.entries THEN 1 ELSE mishap.deaths + 1 END
+    RETURNING run, deaths
+"""
+_PARK: Final = """
+    UPDATE run SET status = 'parked', ended_at = ?2, error = CAST(?3 AS bytea)
+    WHERE {which} = ?1 AND status = 'running'
+"""
+_NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
+# `due` is when the call after this one may begin, were there no burst.
+_PACE: Final = f"""
+    INSERT INTO pace AS p (name, due) VALUES (?1, {_NOW} + CAST(?2 AS float8))
+    ON CONFLICT (name) DO UPDATE SET due = greatest(p.due, {_NOW}) + CAST(?2 AS float8)
+    RETURNING due - {_NOW} - CAST(?2 AS float8) * ?3
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRow:
+    """A worker: the process it is, how long it has been silent, since when it works (seconds since the epoch)."""
+
+    id: str
+    owner: str
+    silent: float
+    began: float
+    about: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """A run that is to be carried on by whoever has a hand free."""
+
+    id: str
+    epoch: int
+    context: dict[str, Any]
+
+
+class Fleet:
+    """The workers of the store at `where`. `lease` is how long, in seconds, one may be silent; a run whose
+    worker has died more than `recoveries` times without recording anything is parked."""
+
+    def __init__(self, where: Target, lease: float = 2.5, recoveries: int = 5) -> None:
+        self.where, self.lease, self.recoveries = where, lease, recoveries
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+
+    # --- workers --------------------------------------------------------------------------
+
+    def beat(self, id: str, about: str) -> bool:
+        """Say that this worker is alive; True when nobody knew it, which is so at its first beat, and
+        when it has been given up meanwhile."""
+        return bool(self.do(lambda s: fetch(s, _BEAT, (id, me().dump(), about)))[0][0])
+
+    def leave(self, id: str) -> None:
+        """This worker goes, and leaves nothing behind."""
+        self.do(lambda s: s.execute("DELETE FROM worker WHERE id = ?", (id,)))
+
+    def workers(self) -> list[WorkerRow]:
+        return [
+            WorkerRow(id=id, owner=owner, silent=silent, began=began, about=orjson.loads(about))
+            for id, owner, silent, began, about in self.do(lambda s: fetch(s, _WORKERS))
+        ]
+
+    def reap(self) -> list[str]:
+        """Give up the workers that are dead: whoever wants may take their runs. Returns their ids."""
+        gone = [w for w in self.workers() if w.silent > self.lease or judge(Owner.load(w.owner)) == "dead"]
+        return [worker.id for worker in gone if self.do(functools.partial(self._bury, worker))]
+
+    def _bury(self, worker: WorkerRow, session: Session) -> bool:
+        # Of several who find it dead one deletes it; one that has spoken again meanwhile is not.
+        dead = fetch(
+            session,
+            "DELETE FROM worker WHERE id = ? AND beat <= clock_timestamp() - make_interval(secs => CAST(? AS float8))"
+            " RETURNING 1",
+            (worker.id, worker.silent),
+        )
+        if not dead:
+            return False
+        runs = [run for (run,) in fetch(session, _FREE, (worker.owner,))]
+        for run, deaths in fetch(session, _COUNT, (runs,)):
+            if deaths > self.recoveries:
+                said = (
+                    f"parked: {deaths} workers have died while they ran it, the last one {Owner.load(worker.owner)},"
+                    " and it recorded nothing meanwhile; `ropewalk runs release` sets it free"
+                )
+                session.execute(_PARK.format(which="seq"), (run, time.time(), _parked(said)))
+        return True
+
+    # --- runs -----------------------------------------------------------------------------
+
+    def free(self, owner: str) -> None:
+        """Nobody owns the runs of this process any more."""
+        self.do(lambda s: s.execute(_FREE, (owner,)))
+
+    def park(self, run_id: str, said: str) -> None:
+        """Keep a run that cannot go on from being tried again and again."""
+        self.do(lambda s: s.execute(_PARK.format(which="id"), (run_id, time.time(), _parked(said))))
+
+    def release(self, run_id: str) -> bool:
+        """Set a parked run free, with its deaths forgotten; False when it is not parked."""
+
+        def work(session: Session) -> bool:
+            found = fetch(
+                session,
+                "UPDATE run SET status = 'running', ended_at = NULL, error = NULL WHERE id = ? AND status = 'parked'"
+                " RETURNING seq",
+                (run_id,),
+            )
+            if found:
+                session.execute("DELETE FROM mishap WHERE run = ?", found[0])
+            return bool(found)
+
+        return bool(self.do(work))
+
+    def statuses(self, ids: Iterable[str]) -> dict[str, str]:
+        """Of these runs, those that there are."""
+        return dict(self.do(lambda s: fetch(s, "SELECT id, status FROM run WHERE id = ANY(?)", (list(ids),))))
+
+    # --- limits ---------------------------------------------------------------------------
+
+    def pace(self, name: str, per_second: float, burst: int) -> float:
+        """Take a place in line: seconds until the call may begin, 0 and less for now."""
+        step = 1 / per_second
+        return float(self.do(lambda s: fetch(s, _PACE, (name, step, burst)))[0][0])
+
+    # --- inside ---------------------------------------------------------------------------
+
+    def do(self, work: Callable[[Session], T]) -> T:
+        """Do `work` in a transaction; once more when the connection has gone meanwhile. Raises what the driver does."""
+        with self._lock:
+            try:
+                return self._once(work)
+            except driver().OperationalError:
+                self.disconnect()
+            return self._once(work)
+
+    def _once(self, work: Callable[[Session], T]) -> T:
+        if self._session is None:
+            self._session = Session(self.where)
+        session = self._session
+        session.execute("BEGIN")
+        try:
+            result = work(session)
+            session.execute("COMMIT")
+        except BaseException:
+            if not session.lost:
+                session.execute("ROLLBACK")
+            raise
+        return result
+
+    def disconnect(self) -> None:
+        """Let go of the connection; the next thing makes another one."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def close(self) -> None:
+        with self._lock:
+            self.disconnect()
+
+
+def orphans(session: Session, dispatched: str, limit: int = 500) -> Sequence[Orphan]:
+    """Runs that nobody has and nobody is to get: `dispatched` is a condition on `run` and `lease` that holds
+    for those that are in line."""
+    rows = fetch(
+        session,
+        "SELECT run.id, epoch, context FROM run JOIN lease ON lease.run = seq"
+        f" WHERE (status = 'running' OR (status = 'waiting' AND due <= {_NOW})) AND owner IS NULL AND parent IS NULL"
+        f" AND NOT ({dispatched}) ORDER BY seq LIMIT ?",
+        (limit,),
+    )
+    return [Orphan(id=id, epoch=epoch, context=_object(load(session, context))) for id, epoch, context in rows]
+
+
+def _parked(said: str) -> bytes:
+    return orjson.dumps({"kind": "Parked", "message": said})
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,35 @@
+"""The lines in which runs wait: the queues of the settings, as DBOS is told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..config.workplace import Queue, Workplace
+from ..errors import NotFound
+from ..values import closest
+from .system import QUEUE
+
+
+def lines(place: Workplace) -> dict[str, dict[str, Any]]:
+    """Every queue with its limits; there is always the default one."""
+    queues = {QUEUE: Queue(), **place.queues}
+    return {name: _limits(queue) for name, queue in queues.items()}
+
+
+def queue_named(name: str | None, place: Workplace) -> str:
+    """The queue, when there is one of that name; the default one for None."""
+    known = list(lines(place))
+    if name is None or name in known:
+        return name or QUEUE
+    raise NotFound("queue", name, suggestion=closest(name, known), why=f"there are {', '.join(known)}")
+
+
+def _limits(queue: Queue) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if queue.concurrency is not None:
+        found["global_concurrency"] = queue.concurrency
+    if queue.worker_concurrency is not None:
+        found["worker_concurrency"] = queue.worker_concurrency
+    if queue.limit is not None:
+        found["limiter"] = {"limit": queue.limit, "period": queue.period}
+    return found

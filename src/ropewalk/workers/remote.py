@@ -1,0 +1,135 @@
+"""The engine of those who have their runs done by workers: it puts them in line and waits for how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+from ..config.workplace import Workplace
+from ..engine.engine import Engine, Job
+from ..errors import JournalConflict, NotFound, RunBusy, StoreError
+from ..events import Event
+from ..journal.fleet import Fleet
+from ..journal.journal import ENDS, NewRun, RunRow, Store
+from ..journal.postgres import PostgresStore
+from ..values import Json
+from .lines import queue_named
+from .pulse import driver_errors
+from .system import MOST, PRIORITY, RUN, Client, package, workflow_id
+
+_POLL = 0.05  # seconds between looks at the runs that are waited for
+_PATIENCE = 60.0  # seconds in which a server that has gone away may come back
+
+
+class RemoteEngine(Engine):
+    """See `Engine`. A run whose tools are called by a function of this process is run here all the same."""
+
+    def __init__(self, store: Store, place: Workplace) -> None:
+        package()
+        super().__init__(store)
+        where = postgres(store).where
+        self.fleet, self.client = Fleet(where), Client(where)
+        self._place = place
+        self._awaited: dict[str, asyncio.Future[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def run(self, job: Job) -> dict[str, Json]:
+        """As `Engine.run`, on whatever host."""
+        if (job.new.context or {}).get("executor"):
+            return await super().run(job)
+        await self.submit(job)
+        row = await self.ended(job.new.id)
+        if row.fingerprint and row.fingerprint != job.new.fingerprint:
+            raise JournalConflict(row.id, "", "a run of another definition has this id")
+        if job.watcher is not None:
+            job.watcher(Event(run_id=row.id, kind="run.finished", at=time.time(), data={"status": row.status}))
+        return result_of(row)
+
+    async def submit(self, job: Job, queue: str | None = None, priority: int = PRIORITY) -> str:
+        """Write the run down and put it in line, once; returns its id."""
+        queue = queue_named(queue, self._place)
+        if not 1 <= priority <= MOST:
+            raise ValueError(f"priority is a whole number from 1, which goes first, to {MOST}, not {priority}")
+        context = {**(job.new.context or {}), "queue": queue, "priority": priority}
+        new = replace(job.new, context=context)
+        epoch = await self._written(new)
+        if job.watcher is not None:
+            job.watcher(Event(run_id=new.id, kind="run.queued", at=time.time(), data={"queue": queue}))
+        if epoch is not None:
+            await asyncio.to_thread(
+                self.client.enqueue, workflow_id(new.id, epoch), RUN, queue, [new.id], priority=priority
+            )
+        return new.id
+
+    async def ended(self, run_id: str) -> RunRow:
+        """Wait until a run has ended, wherever it is run."""
+        waiting = self._awaited.get(run_id)
+        if waiting is None:
+            waiting = self._awaited[run_id] = asyncio.get_running_loop().create_future()
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._look())
+        await asyncio.shield(waiting)
+        row = await asyncio.to_thread(self.store.get_run, run_id)
+        if row is None:
+            raise NotFound("run", run_id, why="it was deleted while it was waited for")
+        return row
+
+    def close(self) -> None:
+        """Let go of connections. Idempotent."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self.client.close()
+        self.fleet.close()
+
+    # --- inside ---------------------------------------------------------------------------
+
+    async def _written(self, new: NewRun) -> int | None:
+        """The epoch at which a worker is to take the run; None when there is nothing to be done about it."""
+        try:
+            log = await self.store.open(new)
+        except RunBusy:
+            return None
+        if log.finished is not None:
+            return None
+        await log.release()
+        return log.run.epoch
+
+    async def _look(self) -> None:
+        """One look for all that is awaited, again and again. The server may be away for a while."""
+        since: float | None = None
+        while self._awaited:
+            try:
+                found = await asyncio.to_thread(self.fleet.statuses, list(self._awaited))
+                since = None
+            except driver_errors() as error:
+                since = since or time.monotonic()
+                if time.monotonic() - since > _PATIENCE:
+                    self._settle(list(self._awaited), StoreError(f"the server is away: {error}"))
+                    return
+                found = dict.fromkeys(self._awaited, "running")
+            self._settle([id for id in self._awaited if found.get(id, "failed") in ENDS])
+            await asyncio.sleep(_POLL)
+
+    def _settle(self, ids: list[str], error: Exception | None = None) -> None:
+        for id in ids:
+            waiting = self._awaited.pop(id)
+            if not waiting.done():
+                waiting.set_result(None) if error is None else waiting.set_exception(error)
+
+
+def postgres(store: Store) -> PostgresStore:
+    """The store, when it is one for workers."""
+    if not isinstance(store, PostgresStore):
+        raise StoreError(
+            'engine="dbos" needs a store that workers on other hosts can reach, too: postgresql://user@host/database'
+            f" (this one is {getattr(store, 'path', 'in memory')})"
+        )
+    return store
+
+
+def result_of(row: RunRow) -> dict[str, Json]:
+    """The recorded result, with the words that every one has; a parked run has only its error."""
+    if isinstance(row.result, dict):
+        return row.result
+    return {"executionId": row.id, "success": False, "status": row.status, "error": row.error}

@@ -1,0 +1,258 @@
+"""DBOS as Ropewalk uses it: where its tables are, who enqueues, who takes work.
+
+All that is known of DBOS is in this file. Its tables are in a schema of their own beside the store's (`ropewalk_dbos`
+beside `ropewalk`), made by DBOS itself when the first client or worker comes. Workflows of one major version of
+Ropewalk are taken by all its workers: a run pins its definition, so that the code of workers need not be the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from ..errors import StoreError
+from ..journal.postgres_session import PAUSE, Target, driver
+
+if TYPE_CHECKING:
+    import sqlalchemy
+
+APPLICATION: Final = "ropewalk"
+RUN: Final = "ropewalk.run"
+QUEUE: Final = "default"
+PRIORITY: Final = 100  # of 1, which goes first, to MOST
+MOST: Final = 2**31 - 1
+_POLL: Final = 0.1  # seconds between looks at a queue
+_ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
+_LONGEST: Final = 58
+
+
+def package() -> Any:
+    """DBOS. Raises StoreError, saying what to install, when it is not there."""
+    try:
+        import dbos
+    except ImportError as error:
+        raise StoreError(
+            f"engine=\"dbos\" needs DBOS: pip install 'ropewalk[distributed]' ({str(error).splitlines()[0]})"
+        ) from error
+    return dbos
+
+
+def code_version() -> str:
+    """What DBOS calls the version of the application: the major one of Ropewalk."""
+    return f"{APPLICATION}-{version('ropewalk').partition('.')[0]}"
+
+
+def schema_of(where: Target) -> str:
+    if len(where.schema) > _LONGEST:
+        raise StoreError(f'schema={where.schema}: with engine="dbos" its name has at most {_LONGEST} characters')
+    return f"{where.schema}_dbos"
+
+
+def dispatched(where: Target) -> str:
+    """A condition on `run` and `lease`: a workflow for this run at this epoch is in line, or running."""
+    return (
+        f"EXISTS (SELECT FROM {schema_of(where)}.workflow_status AS w"
+        f" WHERE w.workflow_uuid = run.id || '@' || lease.epoch AND w.status IN {_ALIVE})"
+    )
+
+
+def workflow_id(run_id: str, epoch: int) -> str:
+    """The same for whoever finds that this run, which had this many owners, needs one."""
+    return f"{run_id}@{epoch}"
+
+
+class Json:
+    """What DBOS keeps of ours, readable, and never code that runs when it is read."""
+
+    def serialize(self, data: Any) -> str:
+        return orjson.dumps(data, default=str).decode()
+
+    def deserialize(self, text: str) -> Any:
+        return orjson.loads(text)
+
+    def name(self) -> str:
+        return "ropewalk_json"
+
+
+def connections(where: Target, most: int) -> sqlalchemy.Engine:
+    """Connections to the store's database for DBOS."""
+    import sqlalchemy
+
+    def connect() -> Any:
+        made = driver().connect(**where.parameters)
+        made.execute(f"SET idle_in_transaction_session_timeout TO {round(PAUSE * 1000)}")
+        made.commit()  # what is set in a transaction that is rolled back is not set
+        return made
+
+    return sqlalchemy.create_engine(
+        "postgresql+psycopg://", creator=connect, pool_size=most, max_overflow=0, pool_pre_ping=True
+    )
+
+
+def quiet() -> None:
+    """DBOS tells much of what it does; its warnings are enough, and only where the user wants to hear of us."""
+    logging.getLogger("dbos").setLevel(logging.WARNING)
+
+
+class Client:
+    """Puts runs in line, from any process; blocking, from one thread at a time or several."""
+
+    def __init__(self, where: Target) -> None:
+        self._where = where
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._pool: Any = None
+
+    def enqueue(
+        self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = PRIORITY, delay: float = 0
+    ) -> None:
+        """Once for each id: a second time changes nothing."""
+        more: dict[str, Any] = {"delay_seconds": delay} if delay else {}
+        self.client.enqueue(
+            {
+                "workflow_name": name,
+                "queue_name": queue,
+                "workflow_id": id,
+                "app_version": code_version(),
+                "application_name": APPLICATION,
+                "priority": priority,
+                **more,
+            },
+            *args,
+        )
+
+    @property
+    def client(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                dbos = package()
+                quiet()
+                prepare(self._where)
+                self._pool = connections(self._where, 2)
+                self._client = dbos.DBOSClient(
+                    system_database_engine=self._pool,
+                    dbos_system_schema=schema_of(self._where),
+                    serializer=Json(),
+                    application_name=APPLICATION,
+                )
+            return self._client
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.destroy()
+                self._pool.dispose()
+                self._client = None
+
+
+def prepare(where: Target) -> None:
+    """Make the tables of DBOS, or bring them up to date; quick when they are."""
+    from dbos._sys_db import SystemDatabase
+
+    package()
+    pool = connections(where, 2)
+    system = SystemDatabase.create(
+        system_database_url="postgresql://given/engine",
+        engine_kwargs={},
+        engine=pool,
+        schema=schema_of(where),
+        serializer=Json(),  # type: ignore[arg-type]
+        executor_id=None,
+        use_listen_notify=False,
+    )
+    try:
+        system.run_migrations()
+    finally:
+        system.destroy()
+        pool.dispose()
+
+
+def _plain(body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """A function, which is what DBOS can mark."""
+
+    async def workflow(*args: Any) -> Any:
+        return await body(*args)
+
+    return workflow
+
+
+class Executor:
+    """DBOS in a worker's process; `id` is nobody else's. Made and launched on the loop that does the work."""
+
+    def __init__(self, where: Target, id: str, concurrency: int | None) -> None:
+        self.id, self._where, self._concurrency = id, where, concurrency
+        self._pool = connections(where, 10)
+        self._dbos: Any = None
+
+    def launch(self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Iterable[str]) -> None:
+        """Take work for `workflows` from `queues`, which may be registered later."""
+        dbos = package()
+        quiet()
+        config: dict[str, Any] = {
+            "name": APPLICATION,
+            "system_database_engine": self._pool,
+            "dbos_system_schema": schema_of(self._where),
+            "serializer": Json(),
+            "executor_id": self.id,
+            "application_version": code_version(),
+            "use_listen_notify": False,
+            "log_level": "WARNING",
+        }
+        self._dbos = dbos.DBOS(config=config)
+        for name, body in workflows.items():
+            dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(_plain(body))
+        dbos.DBOS.listen_queues(list(queues))
+        dbos.DBOS.launch()
+        if self._concurrency is not None:
+            self._limit(self._concurrency)
+
+    def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
+        """Say how queues are limited, for all workers. Blocking; not on an event loop."""
+        for name, limits in queues.items():
+            self._dbos.register_queue(name, polling_interval_sec=_POLL, on_conflict="always_update", **limits)
+
+    def _limit(self, most: int) -> None:
+        """DBOS has one worker concurrency for all workers of a queue; `--concurrency` is this worker's."""
+        system = self._dbos._sys_db
+        look = system.get_queue
+
+        def get_queue(name: str, *args: Any, **more: Any) -> Any:
+            queue = look(name, *args, **more)
+            if queue is not None:
+                queue._worker_concurrency = most
+            return queue
+
+        system.get_queue = get_queue
+
+    def recover(self, dead: Iterable[str]) -> None:
+        """Put what these executors had begun in line again."""
+        self._dbos._recover_pending_workflows(list(dead))
+
+    def abandoned(self, known: Iterable[str], silent: float) -> list[str]:
+        """Executors that have something begun, longer than `silent` seconds ago, and are not `known`."""
+        import sqlalchemy
+
+        query = sqlalchemy.text(
+            f"SELECT DISTINCT executor_id FROM {schema_of(self._where)}.workflow_status WHERE status = 'PENDING'"
+            " AND updated_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - :silent"
+            " AND NOT executor_id = ANY(:known)"
+        )
+        with self._pool.connect() as connection:
+            found = connection.execute(query, {"silent": silent * 1000, "known": list(known)}).fetchall()
+        return [str(id) for (id,) in found]
+
+    def rest(self) -> None:
+        """Take no more work; what is begun goes on."""
+        for event in self._dbos.background_thread_stop_events:
+            event.set()
+
+    def close(self) -> None:
+        """Blocking, and not on the loop that does the work. What is begun belongs to nobody afterwards."""
+        dbos = package()
+        dbos.DBOS.destroy(workflow_completion_timeout_sec=0)
+        self._pool.dispose()

@@ -1,0 +1,215 @@
+"""A worker: takes runs that are in line and executes them, until it is told to stop.
+
+Whatever happens to a worker, its runs go on elsewhere from what their journals hold. Refused: more than one worker
+in a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from uuid_utils import uuid7
+
+from ..config.workplace import Workplace
+from ..engine.engine import Engine, Job
+from ..errors import Fenced, RopewalkError, RunBusy, StoreError
+from ..journal.fleet import Fleet, orphans
+from ..journal.journal import ENDS, Log, RunRow
+from ..journal.postgres import PostgresStore
+from .lines import lines, queue_named
+from .pulse import Pulse
+from .system import PRIORITY, QUEUE, RUN, Client, Executor, code_version, dispatched, prepare, workflow_id
+
+log = logging.getLogger("ropewalk.workers")
+_AGAIN = 1.0  # seconds until a run that was given back is offered to another worker
+_STOPPED = 5.0  # seconds for what was interrupted to let go
+
+
+class Worker:
+    """`again` makes the job of a run with this project's tools, or raises what is missing; `refused` says how a run
+    ends that no worker can do. It takes from the queues in `only`, or from all."""
+
+    def __init__(
+        self,
+        store: PostgresStore,
+        again: Callable[[RunRow], Awaitable[Job]],
+        refused: Callable[[RunRow, RopewalkError], dict[str, Any]],
+        place: Workplace,
+        only: tuple[str, ...] = (),
+    ) -> None:
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{str(uuid7())[-12:]}"
+        self.store, self.place, self.terms = store, place, place.terms
+        self.fleet = Fleet(store.where, self.terms.lease, self.terms.recoveries)
+        self.client = Client(store.where)
+        self.engine = Engine(store)
+        self._again, self._refused, self._only = again, refused, only
+        self._executor: Executor | None = None
+        self._pulse: Pulse | None = None
+        self._tasks: set[asyncio.Task[str]] = set()
+        self._stop = asyncio.Event()
+        self._lost: set[asyncio.Task[str]] = set()
+
+    async def work(self, started: Callable[[], None] = lambda: None) -> None:
+        """Take work until `stop`; then let what is begun come to its end, for as long as the terms say."""
+        names = [queue_named(name, self.place) for name in self._only] or list(lines(self.place))
+        prepare(self.store.where)
+        about = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
+        self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
+        self.engine.lease = self._pulse
+        self._executor = Executor(self.store.where, self.id, self.terms.concurrency)
+        self._executor.launch({RUN: self.body}, names)
+        await asyncio.to_thread(self._executor.register, lines(self.place))
+        self._pulse.start()
+        try:
+            started()
+            await self._stop.wait()
+            self._executor.rest()
+            await self._drain()
+        finally:
+            await asyncio.to_thread(self._leave)
+
+    def stop(self) -> None:
+        """The first time: take nothing more, and finish what is begun. The second time: let go of that, too."""
+        if self._stop.is_set():
+            self._let_go()
+        else:
+            log.info("takes no more runs; %d are left to end within %g s", len(self._tasks), self.terms.grace)
+        self._stop.set()
+
+    # --- a run ----------------------------------------------------------------------------
+
+    async def body(self, run_id: str, refusers: list[str] | None = None) -> str:
+        """The workflow: execute a run to its ending. What it returns is only for people who look at DBOS."""
+        task = asyncio.ensure_future(self._carry(run_id, refusers or []))
+        self._tasks.add(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task in self._lost:
+                return "lost"
+            raise
+        finally:
+            self._tasks.discard(task)
+            self._lost.discard(task)
+
+    async def _carry(self, run_id: str, refusers: list[str]) -> str:
+        row = await asyncio.to_thread(self.store.get_run, run_id)
+        if row is None:
+            return "gone"
+        if row.status in ENDS:
+            return row.status
+        try:
+            job = await self._again(row)
+        except RopewalkError as missing:
+            return await self._give_back(row, missing, refusers)
+        job.park = True
+        try:
+            opened = await self.store.reopen(run_id)
+        except RunBusy:
+            return "elsewhere"
+        try:
+            result = await self.engine.drive(job, opened)
+        except Fenced:
+            return "lost"
+        except StoreError:
+            await self._release(opened)
+            raise
+        except Exception as error:
+            log.exception("run %s is parked", run_id)
+            said = f"parked: it cannot go on: {error}; `ropewalk runs release` lets a worker try again"
+            await asyncio.to_thread(self.fleet.park, run_id, said)
+            return "parked"
+        return str(result.get("status"))
+
+    async def _release(self, opened: Log) -> None:
+        """Let go of a run when the store is back: as long as this process lives nobody else takes it."""
+        while True:
+            try:
+                await opened.release()
+                return
+            except StoreError as error:
+                log.warning("run %s is not let go of yet: %s", opened.run.id, error)
+                await asyncio.sleep(_AGAIN)
+
+    async def _give_back(self, row: RunRow, missing: RopewalkError, refusers: list[str]) -> str:
+        """This worker lacks what the run needs: another one may have it. When none has, the run has failed."""
+        refusers = [*refusers, self.id]
+        others = [w.id for w in await asyncio.to_thread(self.fleet.workers) if w.id not in refusers]
+        try:
+            opened = await self.store.reopen(row.id)
+        except RunBusy:
+            return "elsewhere"
+        if opened.finished is not None:
+            return opened.finished.status
+        if not others:
+            log.warning("run %s fails, since no worker can do it: %s", row.id, missing)
+            said = {"message": str(missing), "kind": type(missing).__name__}
+            await opened.finish("failed", self._refused(row, missing), said)
+            return "failed"
+        log.warning("run %s is given back: %s", row.id, missing)
+        await opened.release()
+        await asyncio.to_thread(self._dispatch, row.id, opened.run.epoch, row.context or {}, refusers)
+        return "given back"
+
+    # --- in the thread of the pulse -------------------------------------------------------
+
+    def _recover(self, dead: list[str]) -> None:
+        assert self._executor is not None
+        known = [worker.id for worker in self.fleet.workers()]
+        gone = {*dead, *self._executor.abandoned(known, self.terms.lease)}
+        if gone:
+            self._executor.recover(gone)
+
+    def _sweep(self) -> None:
+        """Runs that nobody runs and nobody was told of are put in line."""
+        for orphan in self.fleet.do(lambda session: orphans(session, dispatched(self.store.where))):
+            if not orphan.context.get("executor"):
+                self._dispatch(orphan.id, orphan.epoch, orphan.context, None)
+
+    def _dispatch(self, run_id: str, epoch: int, context: Mapping[str, Any], refusers: Iterable[str] | None) -> None:
+        queue = str(context.get("queue"))
+        self.client.enqueue(
+            workflow_id(run_id, epoch),
+            RUN,
+            queue if queue in self.place.queues else QUEUE,
+            [run_id] if refusers is None else [run_id, list(refusers)],
+            priority=int(context.get("priority") or PRIORITY),
+            delay=_AGAIN if refusers is not None else 0,
+        )
+
+    # --- the end --------------------------------------------------------------------------
+
+    def _given_up(self) -> None:
+        """Others have this worker's runs: what it still does with them leads nowhere."""
+        for task in list(self._tasks):
+            self._lost.add(task)
+            task.cancel()
+
+    async def _drain(self) -> None:
+        """Wait for what is begun; what takes longer than the grace is let go of, for others to go on with."""
+        timer = asyncio.get_running_loop().call_later(self.terms.grace, self._let_go)
+        try:
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            timer.cancel()
+
+    def _let_go(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _leave(self) -> None:
+        """Blocking. Nothing of this worker is left; what it had begun is in line again."""
+        if self._pulse is not None:
+            self._pulse.stop()
+        if self._executor is not None:
+            self._executor.recover([self.id])
+            self._executor.close()
+        self.fleet.leave(self.id)
+        self.client.close()
+        self.fleet.close()

@@ -1,0 +1,124 @@
+"""`app.workers`: being a worker, looking at them, waiting for what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from ..config.workplace import Workplace
+from ..engine.run import Ending
+from ..errors import NotFound, RopewalkError, StoreError
+from ..events import Event
+from ..journal.fleet import Fleet, WorkerRow
+from ..journal.journal import RunRow, Store
+from ..values import Json
+from .remote import RemoteEngine, postgres, result_of
+from .system import PRIORITY
+from .worker import Worker
+
+
+class Host(Protocol):
+    """What an app is to its workers."""
+
+    settings: Workplace
+    distributed: bool
+    jobs: Any
+    definitions: Any
+    toolbox: Any
+
+    @property
+    def store(self) -> Store: ...
+
+    engine: Any
+
+
+class Workers:
+    """See the module."""
+
+    def __init__(self, app: Host) -> None:
+        self._app = app
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        return Fleet(postgres(self._app.store).where)
+
+    @cached_property
+    def engine(self) -> RemoteEngine:
+        """Has runs done by workers."""
+        return RemoteEngine(self._app.store, self._app.settings)
+
+    async def submit(
+        self,
+        loaded: Any,
+        input: Json = None,
+        *,
+        run_id: str | None = None,
+        variables: Mapping[str, Json] | None = None,
+        queue: str | None = None,
+        priority: int = PRIORITY,
+        concurrency: int | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> str:
+        """Put a run in line and give its id. The lower the `priority`, from 1 up, the earlier it is taken from its
+        `queue`; `concurrency` is how many nodes of a graph run at once, at most. The same id twice is one run."""
+        app = self._app
+        if not app.distributed:
+            raise StoreError('workers execute the runs of apps with engine="dbos"; this one executes them itself')
+        if concurrency is not None:
+            loaded = app.definitions.limited(loaded, concurrency)
+        given = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
+        return await self.engine.submit(await app.jobs.new(loaded, **given, on_event=on_event), queue, priority)
+
+    async def serve(
+        self,
+        *,
+        concurrency: int | None = None,
+        queues: tuple[str, ...] = (),
+        grace: float | None = None,
+        started: Callable[[Worker], None] = lambda worker: None,
+    ) -> None:
+        """Be a worker until `Worker.stop`; `started` is handed the worker when it takes work."""
+        app, terms = self._app, self._app.settings.terms
+        terms = replace(
+            terms, concurrency=concurrency or terms.concurrency, grace=terms.grace if grace is None else grace
+        )
+        place = replace(app.settings, terms=terms)
+        worker = Worker(postgres(app.store), app.jobs.again, self._refused, place, queues)
+        app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
+        await worker.work(lambda: started(worker))
+
+    def list(self) -> list[WorkerRow]:
+        """Who works, the oldest first."""
+        return self.fleet.workers()
+
+    async def wait(self, run_id: str) -> dict[str, Json]:
+        """How a run ends that workers execute, as soon as it has ended."""
+        row = await self.engine.ended(run_id)
+        return {**result_of(row), "status": row.status, "executionId": run_id}
+
+    def release(self, run_id: str) -> None:
+        """Let a parked run go on; workers take it from where it was."""
+        if not self.fleet.release(run_id):
+            row = self._app.store.get_run(run_id)
+            why = f"it is {row.status}" if row is not None else None
+            raise NotFound("parked run", run_id, why=why)
+
+    def close(self) -> None:
+        for name in ("engine", "fleet"):
+            if name in self.__dict__:
+                getattr(self, name).close()
+
+    def _refused(self, row: RunRow, missing: RopewalkError) -> dict[str, Json]:
+        """The result of a run that no worker can do, in the words of its notation where they can be read."""
+        document: Mapping[str, Any] = row.document or {}
+        root = (row.context or {}).get("root")
+        ending = Ending(run_id=row.id, status="failed", error=missing)
+        try:
+            found: dict[str, Json] = self._app.definitions.loaded(
+                {**document, "kind": row.kind}, root=root
+            ).compiled.render(ending)
+        except RopewalkError:
+            return {"executionId": row.id, "success": False, "status": "failed", "error": {"message": str(missing)}}
+        return found
