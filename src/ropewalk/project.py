@@ -11,6 +11,8 @@ from .errors import ConfigError, InvalidTool
 from .tools.tool import Tool, tool_of
 from .tools.toolbox import Toolbox
 
+LOCK = "ropewalk.lock"  # tools.pins.FILE: that room is read only where there is one
+
 if TYPE_CHECKING:
     from .app import App
     from .journal import Store
@@ -28,6 +30,10 @@ def open_project(
     kept = config if home is None else read_config(home)
     named = config if kept.file is None else kept
     toolbox = Toolbox(import_tools(config, _is_tool))
+    if (config.directory / LOCK).is_file():
+        from .tools.pins import Pins
+
+        toolbox.pins = Pins.read(config.directory)
     for name, server in config.servers.items():
         try:
             toolbox.add_mcp(name, _given(server))

@@ -55,12 +55,13 @@ class Provider:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServed:
     """What `ropewalk mcp` offers: `flows` (files, directories, globs beside `ropewalk.toml`) and those that are
-    stored, with `tools` also the tools of the toolbox; where there are more than `most_listed`, `find_tools` in
-    their place. `instructions` is what clients are told of the whole."""
+    stored; with `tools` all of the toolbox, with `gateway` those of the MCP servers. Where there are more than
+    `most_listed` in all, `find_tools` stands in their place. `instructions` is what clients are told of the whole."""
 
     flows: tuple[str, ...] = ()
     stored: bool = True
     tools: bool = False
+    gateway: bool = False
     most_listed: int = 100
     instructions: str | None = None
 

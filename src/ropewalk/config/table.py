@@ -103,6 +103,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "flows": _texts,
         "stored": _flag,
         "tools": _flag,
+        "gateway": _flag,
         "most_listed": _amount,
         "instructions": is_text,
     },

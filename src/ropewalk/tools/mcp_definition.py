@@ -28,6 +28,29 @@ class Definition:
     annotations: Json = None
     title: str | None = None
 
+    def to_dict(self) -> dict[str, Json]:
+        """What it says beside its name, as MCP spells it; what is absent is left out."""
+        said = {
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": self.annotations,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, name: str, said: dict[str, Json]) -> Definition:
+        """The opposite of `to_dict`; other keys are ignored, KeyError names one that is missing."""
+        return cls(
+            name=name,
+            title=said.get("title"),
+            description=said["description"],
+            input_schema=said["inputSchema"],
+            output_schema=said.get("outputSchema"),
+            annotations=said.get("annotations"),
+        )
+
     def fingerprint(self, server: str) -> str:
         """SHA-256, in hex, over everything a model or a user may be told about the tool: it
         changes when the server changes a word of it."""

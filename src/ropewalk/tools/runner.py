@@ -253,7 +253,10 @@ class Runner:
         return chosen
 
     def _not_found(self, tool_id: str) -> ToolNotFound:
-        failed = getattr(self.index, "failures", {}).get(tool_id.partition(":")[0])
+        failures = getattr(self.index, "failures", {})
+        if tool_id in failures:
+            return ToolNotFound(tool_id, "resolve", failures[tool_id])
+        failed = failures.get(tool_id.partition(":")[0])
         if failed is not None and ":" in tool_id:
             return ToolNotFound(tool_id, "resolve", f"tool not found, and its server is not connected: {failed}")
         near = _nearest(tool_id, self.index)

@@ -19,6 +19,7 @@ from .index import Change, Index, Page
 from .tool import Handler, Tool, ToolBackend, tool_from
 
 if TYPE_CHECKING:
+    from .pins import Pins
     from .providers import Providers
 
 __all__ = ["Change", "Handlers", "Page", "Toolbox"]
@@ -67,6 +68,8 @@ class Toolbox(Index):
         self.mcp: Any = None
         self._providers: Providers | None = None
         self.failures: dict[str, str] = {}
+        self.pins: Pins | None = None
+        """Which tools of MCP servers have been approved; None: all are taken."""
         self._served: dict[str, set[str]] = {}
         self._seconds: dict[str, Json] = {}
         self._opening = threading.Lock()
@@ -219,11 +222,15 @@ class Toolbox(Index):
     def take_tools(self, server: str, definitions: Iterable[Any]) -> None:
         """Make the index hold exactly what an MCP server lists now; a bad tool stops no other."""
         current: set[str] = set()
+        definitions = list(definitions)
+        refused = {} if self.pins is None else self.pins.refused(server, definitions)
         for key in [key for key in self.failures if key.startswith(f"{server}:")]:
             del self.failures[key]
         for definition in definitions:
             label = f"{server}:{_field(definition, 'name')}"
             try:
+                if (why := refused.get(_field(definition, "name"))) is not None:
+                    raise InvalidTool(why)
                 made, backend = _mcp_tool(server, definition, self._seconds.get(server))
                 if made.id in current:
                     raise InvalidTool(f"tool {made.id!r} is listed twice")

@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
     "tools call": ("tools:call", "Call one tool and print its result."),
+    "tools pin": ("pin:pin", "Show what differs from the approved tools of MCP servers, and approve it."),
     "mcp": ("mcp:mcp", "Serve flows and tools as the tools of an MCP server."),
     "serve": ("serve:serve", "Serve the HTTP API and the page."),
     "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
@@ -38,7 +39,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 GROUPS: Final = {
     "runs": "List, show, follow, retry and stop runs.",
     "workers": "Look at the workers of a store.",
-    "tools": "List, show and call tools.",
+    "tools": "List, show, call and pin tools.",
 }
 
 _EXIT_CODES = """\

@@ -2,60 +2,125 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from ...config import McpServed, read_config
+from ...config import Config, read_config
+from ...errors import ConfigError
 from .answer import Answer
+from .exits import UsageError
 from .interrupts import Interrupts
 from .options import Project, StoreAddress
-from .session import with_app
+from .session import directory, with_app
 
 if TYPE_CHECKING:
     from ...app import App
+    from ..mcp.server import McpDoor
+
+TOKEN: Final = "ROPEWALK_MCP_TOKEN"
+_SHORTEST: Final = 16  # characters of a token
 
 
 def mcp(
     *files: Path,
     tools: Annotated[
-        bool | None,
-        Parameter(name="--tools", help="Offer the tools of the project, too: its own and its MCP servers'."),
+        bool | None, Parameter(name="--tools", help="Offer the project's tools, too, and those of its MCP servers.")
     ] = None,
+    gateway: Annotated[
+        bool | None, Parameter(name="--gateway", help="Offer the tools of the project's MCP servers, as they are.")
+    ] = None,
+    most_listed: Annotated[
+        int | None, Parameter(help="With more tools than this, list find_tools and call_tool in their place.")
+    ] = None,
+    http: Annotated[
+        str | None, Parameter(name="--http", help="HOST:PORT or PORT: streamable HTTP, with a token.")
+    ] = None,
+    allow_host: Annotated[
+        tuple[str, ...], Parameter(name="--allow-host", negative=(), help="Another name clients come by; repeatable.")
+    ] = (),
+    no_token: Annotated[
+        bool, Parameter(name="--no-token", negative=(), help="Ask for no token; on a loopback address only.")
+    ] = False,
     project: Project = None,
     store: StoreAddress = None,
 ) -> Answer:
     """Serve flows as the tools of an MCP server: those of [mcp_server] in ropewalk.toml, the stored ones, and FILES.
 
-    On standard input and output, which is how MCP clients start a server.
+    On standard input and output, which is how MCP clients start a server; with --http over HTTP.
     """
-    from ..mcp.stdio import Wire
-
     near = files[0] if files else None
-    config = read_config(_directory(near, project))
-    served = config.mcp_server
-    wire = Wire()
+    config = read_config(directory(near, project))
+    said = config.mcp_server
+    served = replace(
+        said,
+        tools=said.tools if tools is None else tools,
+        gateway=said.gateway if gateway is None else gateway,
+        most_listed=said.most_listed if most_listed is None else most_listed,
+    )
+    config = replace(config, mcp_server=served)
+    if http is None:
+        from ..mcp.stdio import Wire
 
-    async def work(app: App, _: Interrupts) -> Answer:
-        for file in files:
-            app.ensure(app.load(file))
-        await wire.serve(_door(app, served, config.directory, files, served.tools if tools is None else tools))
+        wire = Wire()  # before a project's code is imported, which may print
+
+        async def on_stdio(app: App, _: Interrupts) -> Answer:
+            await wire.serve(_door(app, config, files))
+            return Answer()
+
+        return with_app(on_stdio, near=near, project=project, store=store)
+
+    from ..mcp.http import Address, serve
+
+    address = Address.read(http, allow_host)
+    if no_token and not address.local:
+        raise UsageError(f"--no-token: {address.host} can be reached from other machines")
+    token = None if no_token else _token()
+
+    async def on_http(app: App, _: Interrupts) -> Answer:
+        await serve(_door(app, config, files), address, token, lambda url: _announce(url, token))
         return Answer()
 
-    return with_app(work, near=near, project=project, store=store)
+    return with_app(on_http, near=near, project=project, store=store)
 
 
-def _directory(near: Path | None, project: Path | None) -> Path:
-    from .session import directory
-
-    return directory(near, project)
-
-
-def _door(app: App, served: McpServed, home: Path, files: tuple[Path, ...], tools: bool) -> Any:
+def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     from ..mcp.catalogue import Catalogue
     from ..mcp.flows import Flows
     from ..mcp.server import McpDoor
+    from ..mcp.tools import Tools
 
+    for file in files:
+        app.ensure(app.load(file))
+    served = config.mcp_server
     places = [*served.flows, *(str(file.resolve()) for file in files)]
-    return McpDoor(Catalogue([Flows(app, places, home, stored=served.stored)]), instructions=served.instructions)
+    flows = Flows(app, places, config.directory, stored=served.stored)
+    others = [Tools(app, servers_only=not served.tools)] if served.tools or served.gateway else []
+    return McpDoor(Catalogue([flows], others, most_listed=served.most_listed), instructions=served.instructions)
+
+
+def _token() -> str:
+    """The one of the environment, else a new one for this process."""
+    given = os.environ.get(TOKEN)
+    if given is None:
+        return secrets.token_urlsafe(32)
+    if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:
+        raise ConfigError(f"{TOKEN} must be at least {_SHORTEST} characters of ASCII without spaces")
+    return given
+
+
+def _announce(url: str, token: str | None) -> None:
+    said = [f"MCP server at {url}"]
+    if token is None:
+        said.append("no token is asked for: every program of this machine can call it")
+    elif TOKEN in os.environ:
+        said.append(f"clients send: Authorization: Bearer (what {TOKEN} holds)")
+    else:
+        said.append(f"clients send: Authorization: Bearer {token}")
+    sys.stderr.write("\n".join(said) + "\n")
+    sys.stderr.flush()

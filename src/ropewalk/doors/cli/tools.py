@@ -83,7 +83,7 @@ async def _found(app: App, tool_id: str) -> Any:
         tool = app.toolbox.get(tool_id)
     if tool is None:
         near = closest(tool_id, (t.id for t in app.toolbox.list()))
-        failed = app.toolbox.failures.get(tool_id.partition(":")[0])
+        failed = app.toolbox.failures.get(tool_id) or app.toolbox.failures.get(tool_id.partition(":")[0])
         if failed is not None:
             raise NotFound("tool", tool_id, why=failed)
         raise NotFound("tool", tool_id, suggestion=near)

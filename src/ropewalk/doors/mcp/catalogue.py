@@ -5,31 +5,57 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .find import CALL, FIND, Select, by_words, call_tool, find_tools
 from .names import unique_names
 from .offer import Offered, Source
 
 
 class Catalogue:
-    """The tools of some sources. Earlier sources come first in a list, and keep their names where two want one."""
+    """The tools of some sources. Where there are more than `most_listed`, only those of `always` are listed as far as
+    they fit, and `find_tools` and `call_tool` for the rest; every tool can be called by its name all the same."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
+    def __init__(
+        self,
+        always: Sequence[Source],
+        others: Sequence[Source] = (),
+        *,
+        most_listed: int = 100,
+        select: Select = by_words,
+    ) -> None:
+        self._always, self._others, self._most, self._select = tuple(always), tuple(others), most_listed, select
         self._version: Any = None
         self._tools: dict[str, Offered] = {}
+        self._listed: dict[str, Offered] = {}
 
     async def connect(self) -> None:
         """Reach what is needed to describe the tools."""
-        for source in self._sources:
+        for source in (*self._always, *self._others):
             await source.connect()
 
     @property
     def tools(self) -> dict[str, Offered]:
-        """By name, in the order they are listed; made anew when a source has changed."""
-        version = [source.version() for source in self._sources]
-        if version != self._version:
-            offered = [one for source in self._sources for one in source.offered()]
-            names = unique_names((one.id, one.wanted) for one in offered)
-            self._tools = {names[one.id]: one for one in offered}
-            # Looking at a source may change it (a tool that is gone, a server that was reached): that is seen next.
-            self._version = version
-        return self._tools
+        """What can be called, by name; made anew when a source has changed."""
+        self._refresh()
+        return {**self._tools, **self._listed}
+
+    @property
+    def listed(self) -> dict[str, Offered]:
+        """What clients are shown, in this order."""
+        self._refresh()
+        return self._listed
+
+    def _refresh(self) -> None:
+        version = [source.version() for source in (*self._always, *self._others)]
+        if version == self._version:
+            return
+        always = [one for source in self._always for one in source.offered()]
+        others = [one for source in self._others for one in source.offered()]
+        names = unique_names(((one.id, one.wanted) for one in (*always, *others)), taken=(FIND, CALL))
+        tools = {names[one.id]: one for one in (*always, *others)}
+        listed = tools
+        if len(tools) > self._most:
+            first = always if len(always) <= self._most else []
+            listed = {FIND: find_tools(tools, self._select), CALL: call_tool(tools)}
+            listed |= {names[one.id]: one for one in first}
+        # The version of before the look: what changes meanwhile is seen next time.
+        self._tools, self._listed, self._version = tools, listed, version

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import weakref
 from collections.abc import AsyncIterator
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ class McpDoor:
     """A catalogue served. `server` is the SDK's object, to be run while `open` is open."""
 
     def __init__(self, catalogue: Catalogue, name: str = "ropewalk", instructions: str | None = None) -> None:
-        from mcp.server.lowlevel import Server
+        from mcp.server.lowlevel import NotificationOptions, Server
         from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
         self.catalogue = catalogue
@@ -49,13 +50,9 @@ class McpDoor:
             on_subscriptions_listen=ListenHandler(self._bus),
         )
         self.server.middleware.append(self._note)
-
-    @property
-    def options(self) -> Any:
-        """What a handshake tells: that the list of tools changes."""
-        from mcp.server.lowlevel import NotificationOptions
-
-        return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
+        # That the list changes is told in every handshake; the HTTP transport asks for the options itself.
+        options = partial(self.server.create_initialization_options, NotificationOptions(tools_changed=True))
+        self.server.create_initialization_options = options  # type: ignore[method-assign]
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -76,7 +73,7 @@ class McpDoor:
 
         await self._ready()
         wrapped = _needs_objects(ctx)
-        return types.ListToolsResult(tools=[_listed(name, one, wrapped) for name, one in self.catalogue.tools.items()])
+        return types.ListToolsResult(tools=[_listed(name, one, wrapped) for name, one in self.catalogue.listed.items()])
 
     async def _call(self, ctx: Any, params: Any) -> Any:
         await self._ready()

@@ -42,7 +42,7 @@ class Wire:
         threading.Thread(target=reader.read_all, args=(self._in,), daemon=True, name="mcp stdin").start()
         threading.Thread(target=writer.write_all, daemon=True, name="mcp stdout").start()
         async with door.open(), StdioStreams(reader, writer).open() as (read, write):
-            await door.server.run(read, write, door.options)
+            await door.server.run(read, write, door.server.create_initialization_options())
         await writer.finish()
 
 

@@ -1,0 +1,101 @@
+"""`tools pin`: what MCP servers say about their tools, held against what was approved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from ...errors import NotFound
+from ...source import visible
+from ...values import closest
+from .answer import Answer
+from .exits import FAILED, UsageError
+from .interrupts import Interrupts
+from .options import Json, Project
+from .session import with_app
+
+if TYPE_CHECKING:
+    from ...app import App
+    from ...tools.pins import Difference, Pins
+
+_MARK = {"new": "+", "changed": "~", "renamed": "~", "shadows": "!", "gone": "-"}
+
+
+def pin(
+    what: str | None = None,
+    /,
+    *,
+    approve: Annotated[
+        bool, Parameter(name="--approve", negative=(), help="Write what they say now into ropewalk.lock.")
+    ] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Show what differs from the approved tools of the MCP servers (of all, of a SERVER, or of one SERVER:TOOL).
+
+    Exit code 1 where something does and is not approved.
+    """
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        from ...tools.pins import FILE, Pins
+
+        toolbox = app.toolbox
+        pins = toolbox.pins or Pins(Path(app.project or ".") / FILE)
+        server, tool = [*(what or "").split(":", 1), ""][:2]
+        servers = await _reached(app, server)
+        found = [d for name in servers for d in _differences(app, pins, name) if tool in ("", d.tool)]
+        if tool and not found and tool not in (one.name for one in toolbox.mcp.tools(server)):
+            near = closest(tool, [one.name for one in toolbox.mcp.tools(server)])
+            raise NotFound("tool", f"{server}:{tool}", suggestion=near and f"{server}:{near}")
+        if approve:
+            for name in servers:
+                pins.approve(name, toolbox.mcp.tools(name), tool or None)
+            pins.write()
+        rows = [{"tool": d.id, "kind": d.kind, "message": d.said} for d in found]
+        return Answer(
+            exit=FAILED if found and not approve else 0,
+            data={"differences": rows, "approved": approve, "file": str(pins.path)},
+            text=_text(found, approve, pins),
+        )
+
+    return with_app(work, project=project, store="memory")
+
+
+async def _reached(app: App, server: str) -> list[str]:
+    """The servers asked for, connected; all of them where none is named."""
+    known = [] if app.toolbox.mcp is None else list(app.toolbox.mcp.names)
+    if not known:
+        raise UsageError("this project has no MCP servers; see [mcp.NAME] in ropewalk.toml")
+    if server and server not in known:
+        raise NotFound("MCP server", server, suggestion=closest(server, known))
+    asked = [server] if server else known
+    await app.toolbox.connect_for(f"{name}:" for name in asked)
+    for name in asked:
+        if name in app.toolbox.failures:
+            raise UsageError(f"{app.toolbox.failures[name]}; nothing is approved of a server that cannot be reached")
+    return asked
+
+
+def _differences(app: App, pins: Pins, server: str) -> list[Difference]:
+    """Of a server that is not pinned everything is new, for whoever asks."""
+    from ...tools.pins import Pins
+
+    listed = app.toolbox.mcp.tools(server)
+    if pins.pinned(server):
+        return pins.differences(server, listed)
+    shadowing = {one.tool: one for one in pins.differences(server, listed)}
+    new = Pins(pins.path, {server: {}}).differences(server, listed)
+    return [shadowing.get(one.tool, one) for one in new]
+
+
+def _text(found: list[Difference], approve: bool, pins: Pins) -> str:
+    lines = [visible(f"{_MARK[d.kind]} {d.id}  {d.said}") for d in found]
+    if approve:
+        lines.append(f"approved in {pins.path}" if found else f"nothing differs from {pins.path}")
+    elif found:
+        lines.append(f"{len(found)} to look at; --approve writes what they say now into {pins.path}")
+    else:
+        lines.append("nothing differs from what was approved")
+    return "\n".join(lines)

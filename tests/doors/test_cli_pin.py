@@ -1,0 +1,70 @@
+"""`ropewalk tools pin`: what differs, approving it, and what the exit code says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHIFTY = Path(__file__).parents[1] / "mcp_servers" / "shifty.py"
+PLAIN = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
+
+
+@pytest.fixture
+def scale(project: Any) -> Any:
+    """The project with a server `scale`."""
+    tools = project.write("scale.json", json.dumps([PLAIN]))
+    server = f"[mcp.scale]\ncommand = '{sys.executable}'\nargs = ['{SHIFTY}', '{tools}']\n"
+    project.write("ropewalk.toml", server)
+    return project
+
+
+def test_pins_are_shown_approved_and_held(scale: Any) -> None:
+    first = scale("tools", "pin", "--json")
+    assert first.code == 1
+    assert [(row["tool"], row["kind"]) for row in first.data["differences"]] == [
+        ("scale:reload", "new"),
+        ("scale:weigh", "new"),
+    ]
+    assert not (scale.home / "ropewalk.lock").exists()
+    assert scale("tools", "pin", "scale", "--approve").code == 0
+    assert scale("tools", "pin").out == "nothing differs from what was approved\n"
+
+    scale.write("scale.json", json.dumps([{**PLAIN, "description": "Weighs you."}]))
+    changed = scale("tools", "pin")
+    assert changed.code == 1
+    said = '~ scale:weigh  has changed since it was approved: description was "Weighs a rope." and is "Weighs you."'
+    assert changed.out.splitlines()[0] == said
+    called = scale("tools", "call", "scale:weigh")
+    assert called.code == 2
+    assert "has changed since it was approved" in called.err
+    assert "scale:weigh" in scale("tools", "ls").out
+    assert scale("tools", "pin", "scale:weigh", "--approve").code == 0
+    assert scale("tools", "call", "scale:weigh").out == "weigh\n"
+
+
+def test_only_the_tool_named_is_approved(scale: Any) -> None:
+    assert scale("tools", "pin", "scale:weigh", "--approve").code == 0
+    assert [tool["name"] for tool in scale("tools", "ls", "--json").data["tools"]] == ["weigh"]
+    scale.write("scale.json", "[]")
+    gone = scale("tools", "pin", "--json")
+    assert [(row["tool"], row["kind"]) for row in gone.data["differences"]] == [
+        ("scale:reload", "new"),
+        ("scale:weigh", "gone"),
+    ]
+
+
+def test_what_cannot_be_pinned_is_said(scale: Any) -> None:
+    assert "no MCP server 'scal'; did you mean 'scale'?" in scale("tools", "pin", "scal").err
+    assert "did you mean 'scale:weigh'?" in scale("tools", "pin", "scale:wiegh").err
+    (scale.home / "scale.json").unlink()
+    unreached = scale("tools", "pin", "--approve")
+    assert unreached.code == 2
+    assert "nothing is approved of a server that cannot be reached" in unreached.err
+    assert not (scale.home / "ropewalk.lock").exists()
+    scale.write("ropewalk.lock", "{}")
+    broken = scale("tools", "ls")
+    assert (broken.code, "not a lock file" in broken.err) == (2, True)

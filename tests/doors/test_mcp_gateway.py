@@ -1,0 +1,259 @@
+"""`ropewalk mcp --gateway` and `--tools`: many servers behind one, and the project's own tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_project import ERAS, Served, served
+
+from ropewalk.doors.mcp.find import by_words
+from ropewalk.doors.mcp.offer import Offered
+from ropewalk.tools.mcp import McpServers, ServerRefused
+from ropewalk.tools.result import ProgressEvent
+from tools.mcp_lab import node_script, odd_http
+
+__all__ = ["served"]
+
+SERVERS = Path(__file__).parents[1] / "mcp_servers"
+STAMP = "io.modelcontextprotocol/serverInfo"
+
+# What real clients do with the reference server: each kind of content, structured content, errors, progress.
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("echo", {"message": "ahoy"}),
+    ("echo", {}),
+    ("get-sum", {"a": 1, "b": 2}),
+    ("get-sum", {"a": 1, "b": "two"}),
+    ("get-tiny-image", {}),
+    ("get-resource-links", {"count": 3}),
+    ("get-annotated-message", {"messageType": "error", "includeImage": True}),
+    ("get-structured-content", {"location": "Chicago"}),
+    ("trigger-long-running-operation", {"duration": 0.2, "steps": 4}),
+]
+
+
+def toml(**servers: list[str]) -> str:
+    return "".join(f"[mcp.{name}]\ncommand = {argv[0]!r}\nargs = {argv[1:]!r}\n" for name, argv in servers.items())
+
+
+def odd(*args: str) -> list[str]:
+    return [sys.executable, str(SERVERS / "odd.py"), *args]
+
+
+async def answer(mcp: McpServers, server: str, tool: str, args: dict[str, Any]) -> Any:
+    told: list[ProgressEvent] = []
+    result = (await mcp.call_tool(server, tool, args, on_progress=told.append)).model_dump(mode="json")
+    meta = result.pop("meta") or {}
+    meta.pop(STAMP, None)  # who answers: the one thing that is not the same
+    return result, meta, told
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("era", ERAS)
+def test_through_the_gateway_a_real_server_is_the_same(served: Served, era: str) -> None:
+    script = node_script("server-everything")
+    served.write("ropewalk.toml", toml(every=["node", script]))
+
+    async def case() -> None:
+        async with served.client("--gateway", mode=era) as mcp:
+            mcp.add("direct", {"command": "node", "args": [script]})
+            await mcp.connect()
+            assert mcp.failures == {}
+            direct = {tool.name: tool.to_dict() for tool in mcp.tools("direct")}
+            assert len(direct) >= 12
+            assert {tool.name: tool.to_dict() for tool in mcp.tools("here")} == {
+                f"every__{name}": said for name, said in direct.items()
+            }
+            for name, args in CALLS:
+                asked = (answer(mcp, "direct", name, args), answer(mcp, "here", f"every__{name}", args))
+                straight, through = await asyncio.gather(*asked)
+                assert through == straight, name
+
+    asyncio.run(asyncio.wait_for(case(), 60))
+
+
+def test_several_servers_are_told_apart_and_a_broken_one_stops_no_other(served: Served) -> None:
+    served.write("ropewalk.toml", toml(port=odd(), starboard=odd(), sunk=[sys.executable, "-c", "raise SystemExit"]))
+
+    async def case() -> None:
+        async with served.client("--gateway") as mcp:
+            port, starboard = [
+                (await mcp.call_tool("here", f"{name}__pid")).content[0].text for name in ("port", "starboard")
+            ]
+            assert port != starboard
+            names = [tool.name for tool in mcp.tools("here")]
+            assert len(names) == 32
+            assert all(name.startswith(("port__", "starboard__")) for name in names)
+            failed = await mcp.call_tool("here", "port__fails")
+            assert (failed.is_error, failed.content[0].text) == (True, "it went wrong")
+            await mcp.call_tool("here", "port__grow", {"name": "anchor"})
+            while "port__anchor" not in [tool.name for tool in mcp.tools("here")]:
+                await mcp.call_tool("here", "port__echo")  # the change is announced, and heard between calls
+            died = await mcp.call_tool("here", "port__die")
+            assert died.is_error
+            assert "MCP server 'port'" in died.content[0].text
+            assert (await mcp.call_tool("here", "port__echo", {"text": "again"})).content[0].text == "again"
+
+    asyncio.run(asyncio.wait_for(case(), 60))
+
+
+def test_a_protocol_error_of_a_server_comes_as_it_is_and_a_cancelled_call_is_cancelled_there(served: Served) -> None:
+    served.write("ropewalk.toml", toml(odd=odd()))
+
+    async def case() -> None:
+        async with served.client("--gateway") as mcp:
+            # The server raises: the era of 2026-07-28 says nothing of it, so neither does the gateway.
+            with pytest.raises(ServerRefused, match=r"Internal server error \(code -32603\)"):
+                await mcp.call_tool("here", "odd__big", {"wrong": 1}, timeout=20)
+            begun = asyncio.Event()
+            slow = asyncio.create_task(mcp.call_tool("here", "odd__slow", on_progress=lambda _: begun.set()))
+            await begun.wait()
+            slow.cancel()
+            await asyncio.gather(slow, return_exceptions=True)
+            while not (await mcp.call_tool("here", "odd__calls")).structured_content["cancelled"]:
+                pass
+
+    asyncio.run(asyncio.wait_for(case(), 60))
+
+
+def test_no_token_or_header_of_the_client_goes_to_a_server_behind(served: Served) -> None:
+    with odd_http() as server:
+        served.write("ropewalk.toml", f"[mcp.behind]\nurl = '{server.url}'\nheaders = {{ X-Own = 'ours' }}\n")
+
+        async def case() -> None:
+            async with served.client("--gateway") as mcp:
+                headers = (await mcp.call_tool("here", "behind__headers")).structured_content
+                assert headers["x-own"] == "ours"
+                assert "authorization" not in headers
+                meta = (await mcp.call_tool("here", "behind__meta", key="k")).structured_content
+                assert meta["ropewalk/idempotencyKey"] == "k"
+
+        asyncio.run(case())
+
+
+def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served) -> None:
+    weigh = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
+    tools = served.write("scale.json", json.dumps([weigh]))
+    served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]))
+
+    async def case() -> None:
+        await pin(served)
+        async with served.client("--gateway") as mcp:
+            lists: asyncio.Queue[list[str]] = asyncio.Queue()
+            mcp.on_tools(lambda _, tools: lists.put_nowait([tool.name for tool in tools]))
+            await mcp.connect("here")
+            assert await lists.get() == ["scale__reload", "scale__weigh"]
+            tools.write_text(json.dumps([{**weigh, "description": "Weighs you."}]))
+            await mcp.call_tool("here", "scale__reload")
+            assert await asyncio.wait_for(lists.get(), 20) == ["scale__reload"]
+            with pytest.raises(ServerRefused, match="Unknown tool: scale__weigh"):
+                await mcp.call_tool("here", "scale__weigh")
+
+    asyncio.run(case())
+
+
+async def pin(served: Served) -> None:
+    from ropewalk.app import App
+    from ropewalk.tools.pins import FILE, Pins
+
+    async with App.open(served.home, store="memory") as app:
+        await app.connect()
+        pins = Pins(served.home / FILE)
+        pins.approve("scale", app.toolbox.mcp.tools("scale"))
+        pins.write()
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_projects_own_tools_are_offered_when_asked(served: Served, era: str) -> None:
+    served.write("mcp_door_tools.py", OWN)
+
+    async def case() -> None:
+        async with served.client("--tools", mode=era) as mcp:
+            await mcp.connect("here")
+            tools = {tool.name: tool for tool in mcp.tools("here")}
+            assert [name for name in tools if name not in ("broken", "shout", "slow_one")] == ["count", "geo__map"]
+            assert tools["count"].description == "count (local tool)."
+            assert tools["count"].annotations == {"readOnlyHint": True}
+            told: list[ProgressEvent] = []
+            counted = await mcp.call_tool("here", "count", {"word": "rope"})
+            assert counted.structured_content == {"result": 4}
+            wrong = await mcp.call_tool("here", "count", {"wrod": "rope"})
+            assert wrong.is_error
+            assert "the arguments do not fit" in wrong.content[0].text
+            map = await mcp.call_tool("here", "geo__map", on_progress=told.append)
+            assert [part.type for part in map.content] == ["image", "text"]
+            secret = await mcp.call_tool("here", "count", {"word": "!"})
+            assert (secret.is_error, "Traceback" in str(secret)) == (True, False)
+
+    asyncio.run(case())
+
+
+OWN = '''
+import mcp_types as types
+from ropewalk import tool
+
+@tool(description="", annotations={"readOnlyHint": True})
+def count(word: str) -> int:
+    if word == "!":
+        raise ValueError("not a word")
+    return len(word)
+
+@tool(namespace="geo")
+def map() -> object:
+    """A map, as an image."""
+    image = types.ImageContent(type="image", data="AAAA", mime_type="image/png")
+    return types.CallToolResult(content=[image, types.TextContent(type="text", text="here")])
+'''
+
+
+def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
+    served.write("ropewalk.toml", toml(odd=odd()) + "[mcp_server]\nflows = ['flows/shout.yaml']\nmost_listed = 5\n")
+    served.write("flows/shout.yaml", "kind: chain\nname: shout\nnodes: [{id: a, type: delay, delay: 1}]\n")
+
+    async def case() -> None:
+        async with served.client("--gateway") as mcp:
+            await mcp.connect("here")
+            assert [tool.name for tool in mcp.tools("here")] == ["find_tools", "call_tool", "shout"]
+            found = (
+                await mcp.call_tool("here", "find_tools", {"query": "report progress", "limit": 2})
+            ).structured_content
+            assert found["total"] == 17
+            assert [tool["name"] for tool in found["tools"]] == ["odd__progress"]
+            assert found["tools"][0]["inputSchema"] == {"type": "object"}
+            told: list[ProgressEvent] = []
+            through = {"name": "odd__progress", "arguments": {"count": 2}}
+            done = await mcp.call_tool("here", "call_tool", through, on_progress=told.append)
+            assert done.content[0].text == "done"
+            assert [event.message for event in told] == ["step 1", "step 2"]
+            assert (await mcp.call_tool("here", "odd__echo", {"text": "by name"})).content[0].text == "by name"
+            for wrong, said in (
+                ({"query": " "}, "query: say what you want to do"),
+                ({"query": "x", "limit": 0}, "limit: a whole number from 1 to 50"),
+            ):
+                refused = await mcp.call_tool("here", "find_tools", wrong)
+                assert (refused.is_error, refused.content[0].text) == (True, said)
+            unknown = await mcp.call_tool("here", "call_tool", {"name": "odd__eco"})
+            assert unknown.content[0].text == "name: there is no tool 'odd__eco'; did you mean odd__echo?"
+
+    asyncio.run(case())
+
+
+def test_plain_words_find_the_tool_that_is_named_for_them_first() -> None:
+    async def call(args: Any, asked: Any) -> Any:
+        raise AssertionError("not called")
+
+    def offered(name: str, description: str) -> Offered:
+        return Offered(id=name, wanted=name, description=description, input_schema={}, call=call)
+
+    tools = [
+        offered("git__log", "Shows the commits."),
+        offered("git__status", "What has changed since the last commit."),
+        offered("mail__send", "Sends a message."),
+    ]
+    assert by_words("show the commit log", tools, 5) == ["git__log", "git__status"]
+    assert by_words("sending mail", tools, 5) == ["mail__send"]
+    assert by_words("weather", tools, 5) == []
