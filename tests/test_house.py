@@ -131,9 +131,9 @@ def layer(module: str) -> int:
 
 def may_be_named(one: Import, module: str, target: str) -> bool:
     """What stands on the same layer, and is known all the same."""
-    if one.when == "typing":
-        return {room(target), room(module)} <= PARTS_OF_THE_APP
-    return one.when == "lazy" and room(module) == STARTS_THE_OTHERS and room(target).startswith("doors.")
+    if room(module) == STARTS_THE_OTHERS and room(target).startswith("doors."):
+        return one.when != "eager"
+    return one.when == "typing" and {room(target), room(module)} <= PARTS_OF_THE_APP
 
 
 def wrong_imports(root: Path) -> list[str]:

@@ -41,12 +41,14 @@ _HEADERS: Final = [
 
 class Guard:
     """An ASGI app around another. `hosts` are further names this door is reached by, `token` what a
-    request must show (as `Authorization: Bearer`, or in the cookie that `GET /?token=...` sets)."""
+    request must show (as `Authorization: Bearer`, or in the cookie that `GET /?token=...` sets). None: it need not
+    show any, for a door that only this machine reaches and whose user has said so."""
 
-    def __init__(self, site: Site, token: str, hosts: Iterable[str] = (), most_bytes: int = 10_000_000) -> None:
-        if not token:
+    def __init__(self, site: Site, token: str | None, hosts: Iterable[str] = (), most_bytes: int = 10_000_000) -> None:
+        if token == "":
             raise ValueError("a door on HTTP needs a token")
-        self._site, self._token, self._most = site, token.encode(), most_bytes
+        self._site, self._most = site, most_bytes
+        self._token = None if token is None else token.encode()
         self._hosts = {host.lower() for host in (*LOCAL, *hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +64,7 @@ class Guard:
             await _answer(send, *refused)
             return
         way_in = self._way_in(scope)
-        if way_in is not None:
+        if way_in is not None and self._token is not None:
             await _redirect(send, way_in, self._token)
             return
         refused = self._stranger(scope, headers)
@@ -94,6 +96,8 @@ class Guard:
         return parts.scheme in ("http", "https") and parts.netloc.lower() == headers[b"host"].decode("latin-1").lower()
 
     def _stranger(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
+        if self._token is None:
+            return None
         given = headers.get(b"authorization", b"")
         if given[:7].lower() == b"bearer " and hmac.compare_digest(given[7:].strip(), self._token):
             return None
@@ -105,7 +109,7 @@ class Guard:
 
     def _way_in(self, scope: Scope) -> str | None:
         """`/?token=...` with the right token: the address without it, to go on at."""
-        if scope["method"] != "GET" or b"token=" not in scope.get("query_string", b""):
+        if self._token is None or scope["method"] != "GET" or b"token=" not in scope.get("query_string", b""):
             return None
         query: list[tuple[str, str]] = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = next((value for key, value in query if key == "token"), "")

@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,7 +15,6 @@ from cyclopts import Parameter
 from ...config import Config, read_config
 from ...errors import ConfigError
 from .answer import Answer
-from .exits import UsageError
 from .interrupts import Interrupts
 from .options import Project, StoreAddress
 from .session import directory, with_app
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ...app import App
     from ..mcp.server import McpDoor
 
-TOKEN: Final = "ROPEWALK_MCP_TOKEN"
-_SHORTEST: Final = 16  # characters of a token
+TOKEN: Final = "ROPEWALK_TOKEN"
 
 
 def mcp(
@@ -54,6 +53,8 @@ def mcp(
 
     On standard input and output, which is how MCP clients start a server; with --http over HTTP.
     """
+    if find_spec("mcp") is None:
+        raise ConfigError("`ropewalk mcp` needs the mcp package: pip install 'ropewalk[mcp]'")
     near = files[0] if files else None
     config = read_config(directory(near, project))
     said = config.mcp_server
@@ -78,9 +79,7 @@ def mcp(
     from ..mcp.http import Address, serve
 
     address = Address.read(http, allow_host)
-    if no_token and not address.local:
-        raise UsageError(f"--no-token: {address.host} can be reached from other machines")
-    token = None if no_token else _token()
+    token = None if no_token else os.environ.get(TOKEN) or secrets.token_urlsafe(24)
 
     async def on_http(app: App, _: Interrupts) -> Answer:
         await serve(_door(app, config, files), address, token, lambda url: _announce(url, token))
@@ -104,21 +103,11 @@ def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     return McpDoor(Catalogue([flows], others, most_listed=served.most_listed), instructions=served.instructions)
 
 
-def _token() -> str:
-    """The one of the environment, else a new one for this process."""
-    given = os.environ.get(TOKEN)
-    if given is None:
-        return secrets.token_urlsafe(32)
-    if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:
-        raise ConfigError(f"{TOKEN} must be at least {_SHORTEST} characters of ASCII without spaces")
-    return given
-
-
 def _announce(url: str, token: str | None) -> None:
     said = [f"MCP server at {url}"]
     if token is None:
         said.append("no token is asked for: every program of this machine can call it")
-    elif TOKEN in os.environ:
+    elif os.environ.get(TOKEN):
         said.append(f"clients send: Authorization: Bearer (what {TOKEN} holds)")
     else:
         said.append(f"clients send: Authorization: Bearer {token}")

@@ -1,52 +1,49 @@
-"""Serving over streamable HTTP, safe where nothing is said: on 127.0.0.1, with a token, for known hosts only.
+"""Serving over streamable HTTP, behind the guard that all HTTP doors share: token, Host list, Origin check.
 
-A page in a browser reaches local ports: by a name that it makes point here (DNS rebinding), or straight away. The
-Host header must be one of ours, an Origin, where there is one, too, and without the token there is no answer at all.
-No CORS headers are sent. The token is compared in constant time and never goes further than this file.
+Refused here: listening on all interfaces without a name to come by, or beyond this machine without a token.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import ConfigError
 from ...frozen import dataclass
+from ...guard import Guard
 from .server import McpDoor
 
 if TYPE_CHECKING:
     import uvicorn
 
 PATH: Final = "/mcp"
+_EVERYWHERE: Final = ("0.0.0.0", "::")
+_MOST_BYTES: Final = 10_000_000
 _LEAVING: Final = 5.0  # seconds that requests under way are given when the server ends
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where to listen, and by which other names clients may come (`allowed`, `NAME` or `NAME:PORT`)."""
+    """Where to listen, and by which other names clients may come."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    allowed: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, text: str, allowed: Sequence[str] = ()) -> Address:
+    def read(cls, text: str, names: Sequence[str] = ()) -> Address:
         """From `HOST:PORT` or `PORT`; ConfigError for anything else, and for all interfaces without a name."""
         host, _, port = text.rpartition(":")
-        host = host.strip("[]") or "127.0.0.1"
+        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
         if not port.isdecimal() or int(port) > 65535:
             raise ConfigError(f"--http {text}: must be HOST:PORT or PORT, as 127.0.0.1:8700")
-        if host in ("0.0.0.0", "::", "*") and not allowed:
+        if host in _EVERYWHERE and not names:
             raise ConfigError(f"--http {text}: all interfaces; say by which name clients come: --allow-host NAME")
-        return cls(host="0.0.0.0" if host == "*" else host, port=int(port), allowed=tuple(allowed))
+        return cls(host=host, port=int(port), names=tuple(names))
 
     @property
     def local(self) -> bool:
@@ -58,12 +55,15 @@ class Address:
         except ValueError:
             return False
 
-    def hosts(self, port: int) -> list[str]:
-        """The Host headers that are ours."""
-        own = ["127.0.0.1", "localhost", "[::1]"] if self.local else []
-        shown = f"[{self.host}]" if ":" in self.host else self.host
-        named = [name if _has_port(name) else f"{name}:{port}" for name in self.allowed]
-        return list(dict.fromkeys([f"{shown}:{port}", *(f"{name}:{port}" for name in own), *named]))
+    @property
+    def shown(self) -> str:
+        """The host as it stands in a URL."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def hosts(self) -> list[str]:
+        """By which names requests come, beside the local ones."""
+        return [*self.names, *([] if self.host in _EVERYWHERE else [self.shown])]
 
     def listen(self) -> socket.socket:
         """The listening socket; ConfigError when the address cannot be had."""
@@ -71,48 +71,18 @@ class Address:
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             return socket.create_server((self.host, self.port), family=family)
         except OSError as error:
-            raise ConfigError(f"cannot listen on {self.host}:{self.port}: {error.strerror or error}") from error
+            raise ConfigError(f"cannot listen on {self.shown}:{self.port}: {error.strerror or error}") from error
 
 
-class Guard:
-    """An ASGI app that asks for the token before another one sees a request."""
-
-    def __init__(self, app: Any, token: str | None) -> None:
-        self._app = app
-        self._expected = None if token is None else f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or (scope["type"] == "http" and self._known(scope)):
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"content-length", b"13")]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"token needed\n"})
-
-    def _known(self, scope: Scope) -> bool:
-        if self._expected is None:
-            return True
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
-
-
-async def serve(
-    door: McpDoor, address: Address, token: str | None, ready: Callable[[str], None], *, most_bytes: int = 2**22
-) -> None:
+async def serve(door: McpDoor, address: Address, token: str | None, ready: Callable[[str], None]) -> None:
     """Serve until cancelled; `ready` is told the URL once it listens."""
+    if token is None and not address.local:
+        raise ConfigError(f"{address.shown} can be reached from other machines: a token is needed")
     listening = address.listen()
-    port = listening.getsockname()[1]
-    app = door.server.streamable_http_app(
-        streamable_http_path=PATH,
-        host=address.host,
-        transport_security=_security(address.hosts(port)),
-        max_request_body_size=most_bytes,
-    )
-    server = _server(Guard(app, token))
+    server = _server(Guard(_site(door), token, address.hosts, _MOST_BYTES))
     async with door.open():
         task = asyncio.ensure_future(server.serve(sockets=[listening]))
-        shown = f"[{address.host}]" if ":" in address.host else address.host
-        ready(f"http://{shown}:{port}{PATH}")
+        ready(f"http://{address.shown}:{listening.getsockname()[1]}{PATH}")
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -123,11 +93,13 @@ async def serve(
             listening.close()
 
 
-def _security(hosts: list[str]) -> Any:
+def _site(door: McpDoor) -> Any:
     from mcp.server.transport_security import TransportSecuritySettings
 
-    origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
-    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+    guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard has looked already
+    return door.server.streamable_http_app(
+        streamable_http_path=PATH, transport_security=guarded, max_request_body_size=_MOST_BYTES
+    )
 
 
 def _server(app: Any) -> uvicorn.Server:
@@ -139,16 +111,8 @@ def _server(app: Any) -> uvicorn.Server:
         def capture_signals(self) -> Iterator[None]:
             yield
 
-    return Quiet(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=int(_LEAVING),
-        )
+    leaving = int(_LEAVING)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=leaving
     )
-
-
-def _has_port(name: str) -> bool:
-    return name.rpartition(":")[2].isdecimal() and not name.endswith("]")
+    return Quiet(config)

@@ -1,0 +1,200 @@
+"""`ropewalk mcp --http`: the same server over streamable HTTP, for those who show the token."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+from mcp_project import COMMAND, ERAS, Served, environment, served
+
+from ropewalk.app import App
+from ropewalk.tools.mcp import McpServers
+from ropewalk.tools.result import ProgressEvent
+
+__all__ = ["served"]
+
+TOKEN = "shown-to-nobody-else"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+AUTHORIZED = {**JSON, "authorization": f"Bearer {TOKEN}"}
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
+
+
+@dataclass
+class Listening:
+    url: str
+    said: list[str]
+    process: subprocess.Popen[str]
+
+    def client(self, era: str) -> McpServers:
+        servers = McpServers()
+        servers.add("here", {"url": self.url, "headers": {"Authorization": f"Bearer {TOKEN}"}, "mode": era})
+        return servers
+
+
+@contextlib.contextmanager
+def listening(served: Served, *words: str, token: str | None = TOKEN) -> Iterator[Listening]:
+    env = {**os.environ, **environment(), **({"ROPEWALK_TOKEN": token} if token else {})}
+    process = subprocess.Popen(
+        [COMMAND, "mcp", "--http", "127.0.0.1:0", *words],
+        cwd=served.home,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines: queue.Queue[str] = queue.Queue()
+    assert process.stderr is not None
+    stderr = process.stderr
+    reader = threading.Thread(target=lambda: [lines.put(line) for line in stderr], daemon=True)
+    reader.start()
+    said = []
+    try:
+        while not (said and said[-1].startswith(("clients send", "no token"))):
+            said.append(lines.get(timeout=60).rstrip())
+        url = next(line for line in said if line.startswith("MCP server at ")).rpartition(" ")[2]
+        yield Listening(url, said, process)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(20)
+        reader.join(10)
+        stderr.close()
+
+
+@pytest.fixture
+def here(served: Served) -> Iterator[Listening]:
+    with listening(served) as found:
+        yield found
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_flows_are_served_over_http_with_progress_changes_and_cancellation(
+    served: Served, here: Listening, era: str
+) -> None:
+    async def case() -> None:
+        told: list[ProgressEvent] = []
+        lists: asyncio.Queue[list[str]] = asyncio.Queue()
+        async with here.client(era) as mcp:
+            mcp.on_tools(lambda _, tools: lists.put_nowait([tool.name for tool in tools]))
+            await mcp.connect("here")
+            assert await lists.get() == ["broken", "shout", "slow_one"]
+            result = await mcp.call_tool("here", "shout", {"text": "ahoy"}, on_progress=told.append)
+            assert result.structured_content == {"result": "AHOY"}
+            assert [event.message for event in told] == ["up: started", "up: done", "again: started", "again: done"]
+
+            begun = asyncio.Event()
+            slow = asyncio.create_task(mcp.call_tool("here", "slow_one", on_progress=lambda _: begun.set()))
+            await begun.wait()
+            slow.cancel()
+            await asyncio.gather(slow, return_exceptions=True)
+            while not (served.home / "cancelled").exists():
+                await mcp.call_tool("here", "shout", {"text": "still here"})
+
+            (served.home / "flows/broken.yaml").unlink()
+            assert await asyncio.wait_for(lists.get(), 20) == ["shout", "slow_one"]
+        async with App.open(served.home) as app:
+            assert {row.name: row.status for row in app.runs.list()} == {"shout": "completed", "slow one": "stopped"}
+
+    asyncio.run(asyncio.wait_for(case(), 60))
+
+
+def test_both_eras_are_served_at_once(here: Listening) -> None:
+    async def case() -> None:
+        async with here.client("legacy") as old, here.client("2026-07-28") as new:
+            calls = [mcp.call_tool("here", "shout", {"text": str(i)}) for i in range(5) for mcp in (old, new)]
+            answers = [result.structured_content["result"] for result in await asyncio.gather(*calls)]
+            assert answers == [str(i) for i in range(5) for _ in range(2)]
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize("more", [{}, MODERN], ids=["legacy", "2026-07-28"])
+def test_without_the_token_or_with_a_foreign_host_or_origin_there_is_no_answer(
+    here: Listening, more: dict[str, str]
+) -> None:
+    port = here.url.split(":")[2].partition("/")[0]
+    hostile: list[tuple[dict[str, str], int]] = [
+        ({"authorization": ""}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"authorization": f"Basic {TOKEN}"}, 401),
+        ({"host": "evil.example"}, 421),
+        ({"host": f"127.0.0.1.evil.example:{port}"}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost:1"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+    ]
+    with httpx2.Client(timeout=20) as client:
+        for headers, status in hostile:
+            for method in ("POST", "GET", "DELETE", "OPTIONS"):
+                answer = client.request(method, here.url, json=INITIALIZE, headers={**AUTHORIZED, **more, **headers})
+                assert (answer.status_code, "access-control-allow-origin" in answer.headers) == (status, False), headers
+                assert TOKEN not in answer.text
+        own = client.post(here.url, json=INITIALIZE, headers={**AUTHORIZED, "origin": here.url.removesuffix("/mcp")})
+        assert own.status_code == 200
+        assert client.get(here.url.replace("/mcp", "/elsewhere"), headers=AUTHORIZED).status_code == 404
+        huge = client.post(here.url, content=b" " * 11_000_000, headers=AUTHORIZED)
+        assert huge.status_code == 413
+
+
+def test_a_token_is_made_and_told_where_none_is_given(served: Served) -> None:
+    with listening(served, token=None) as found:
+        token = found.said[-1].rpartition(" ")[2]
+        assert len(token) >= 32
+        headers = {**JSON, "authorization": f"Bearer {token}"}
+        assert httpx2.post(found.url, json=INITIALIZE, headers=headers).status_code == 200
+        assert httpx2.post(found.url, json=INITIALIZE, headers=JSON).status_code == 401
+
+
+def test_it_ends_when_told_to_and_stops_what_is_under_way(served: Served, here: Listening) -> None:
+    async def case() -> None:
+        begun = asyncio.Event()
+        async with here.client("legacy") as mcp:
+            slow = asyncio.create_task(mcp.call_tool("here", "slow_one", on_progress=lambda _: begun.set()))
+            await begun.wait()
+            here.process.send_signal(signal.SIGTERM)
+            with pytest.raises(Exception, match=r"lost the connection|closed|reached"):
+                await slow
+
+    asyncio.run(asyncio.wait_for(case(), 60))
+    assert here.process.wait(20) == 130
+    assert App.open(served.home).runs.list()[0].status == "stopped"
+
+
+WRONG = [
+    (["--http", "8700x"], "must be HOST:PORT or PORT"),
+    (["--http", "0.0.0.0:0"], "say by which name clients come: --allow-host NAME"),
+    (["--http", "0.0.0.0:0", "--allow-host", "ship.example", "--no-token"], "a token is needed"),
+    (["--http", "203.0.113.1:0"], "cannot listen on 203.0.113.1:0"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG)
+def test_an_unsafe_or_impossible_address_is_refused(served: Served, words: list[str], said: str) -> None:
+    env = {**os.environ, **environment()}
+    done = subprocess.run(
+        [COMMAND, "mcp", *words], cwd=served.home, env=env, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_another_name_is_served_when_it_is_allowed(served: Served) -> None:
+    with listening(served, "--allow-host", "ship.example") as found:
+        headers: dict[str, Any] = {**AUTHORIZED, "host": "ship.example"}
+        assert httpx2.post(found.url, json=INITIALIZE, headers=headers).status_code == 200
