@@ -132,6 +132,10 @@ class App:
             self._model = ClaudeClient(settings(self.model_settings))
         return self._model
 
+    def watch(self, watcher: Callable[[Event], None]) -> None:
+        """Hand the events of every run that begins from now on to `watcher`, in the task of what they are about."""
+        self.engine.watchers.append(watcher)
+
     @cached_property
     def directories(self) -> Directories:
         """Who calls the tools of experiences, which are files beside them."""

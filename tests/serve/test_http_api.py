@@ -210,3 +210,20 @@ def test_a_server_that_is_stopped_leaves_its_run_to_be_gone_on_with(tmp_path: Pa
         row = server.get("/api/runs/r").json()
         assert (row["status"], row["interrupted"]) == ("running", True)
         assert [node["path"] for node in row["nodes"]] == ["a"]
+
+
+def test_runs_and_calls_are_counted(tmp_path: Path) -> None:
+    for server in serve(tmp_path):
+        for node in (call("a", "add", a=1), {**call("f", "fail"), "maxRetries": 0}):
+            server.post("/api/runs", {"document": chain(node), "wait": 20})
+        told = server.get("/metrics")
+        assert told.headers["content-type"].startswith("text/plain")
+        lines = set(told.text.splitlines())
+        assert {
+            "ropewalk_runs_going 0.0",
+            'ropewalk_runs_total{status="completed"} 1.0',
+            'ropewalk_runs_total{status="failed"} 1.0',
+            'ropewalk_tool_calls_total{outcome="ok",tool="add"} 1.0',
+            'ropewalk_tool_calls_total{outcome="failed",tool="fail"} 1.0',
+        } <= lines
+        assert server.client.get("/metrics", headers={"Authorization": "Bearer x"}).status_code == 401

@@ -7,13 +7,14 @@ died is taken over and goes on from what its journal holds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from uuid_utils import uuid7
 
 from ..errors import InvalidValue, JournalConflict, NoExecutor, RunBusy, StoreError
+from ..events import Event
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.waiting import shown
@@ -55,18 +56,20 @@ class Engine:
     def __init__(self, store: Store, lease: Lease | None = None) -> None:
         self.store, self.lease = store, lease
         self.live: dict[str, Run] = {}
+        self.watchers: list[Watcher] = []
+        """Each is handed the events of every run that begins from now on, parts of others included."""
         self._parts: dict[str, set[str]] = {}  # of live runs: the runs that are part of them
         self._programs: dict[tuple[str, int, bool, bool], Program] = {}
 
     def program(self, job: Job) -> Program:
         """The compiled flow, from the cache when flow, tools and mode are those of before."""
         caller = job.caller
-        key = (job.new.fingerprint, id(caller), self.store.durable, job.watcher is not None)
+        watched = job.watcher is not None or bool(self.watchers)
+        key = (job.new.fingerprint, id(caller), self.store.durable, watched)
         found = self._programs.get(key)
         if found is None or found.version != caller.version or found.caller is not caller:
             if len(self._programs) >= PROGRAMS:
                 del self._programs[next(iter(self._programs))]
-            watched = job.watcher is not None
             found = compile_flow(job.flow, caller, durable=self.store.durable, watched=watched, lease=self.lease)
             self._programs[key] = found
         return found
@@ -158,7 +161,8 @@ class Engine:
                 await log.release()
                 raise NoExecutor(job.new.id)
         program = self.program(job)
-        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=job.watcher)
+        watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
+        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher)
         if job.secrets is not None:
             run.secrets = job.secrets
         if run.waits is not None:
@@ -171,7 +175,8 @@ class Engine:
         ending: Ending | None = None
         try:
             if run.watcher is not None:
-                run.tell("run.resumed" if log.past else "run.started", data={"nodes": program.spots})
+                about = {"nodes": program.spots, "name": job.new.name, "kind": job.new.kind}
+                run.tell("run.resumed" if log.past else "run.started", data=about)
             ending = await run.execute()
             if ending.status == "waiting":
                 result = self._parked(job, run, ending)
@@ -219,6 +224,7 @@ class Engine:
 
     async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Let go of a run that has not come to an ending, or whose ending could not be recorded."""
+        run.tell("run.interrupted")
         try:
             if ending is not None or not isinstance(exc, asyncio.CancelledError):
                 await _given_up(run.log)  # so that it can be ended again
@@ -247,6 +253,23 @@ class Engine:
             parts = parts | {row.id for row in self.store.list_runs(parent=run_id, status="running", limit=MOST_PARTS)}
         for part in parts:
             self.stop(part)
+
+
+def everyone(watchers: Sequence[Watcher], own: Watcher | None) -> Watcher:
+    """One watcher for all: what one of them raises is told when all have heard of the event."""
+    told = (*watchers, own) if own is not None else tuple(watchers)
+
+    def tell(event: Event) -> None:
+        raised = None
+        for watcher in told:
+            try:
+                watcher(event)
+            except Exception as exc:  # noqa: BLE001 - the others hear of it all the same
+                raised = exc
+        if raised is not None:
+            raise raised
+
+    return tell
 
 
 def new_run_id() -> str:

@@ -180,7 +180,7 @@ class Connection:
             if self._streams is not None:
                 group.start_soon(self._watch, self._streams)
             while (request := await self._inbox.get()) is not None:
-                group.start_soon(self._serve, session, request)
+                request.context.run(group.start_soon, self._serve, session, request)
             group.cancel_scope.cancel()
 
     async def _serve(self, session: ClientSession, request: Request) -> None:

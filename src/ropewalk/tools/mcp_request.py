@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
 from ..values import Json
@@ -47,7 +48,8 @@ class Request:
     reading of the `resource` with this URI."""
 
     __slots__ = (
-        "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "key", "resource", "sent", "tool", "watched"
+        "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "context", "key", "resource", "sent", "tool",
+        "watched",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +63,7 @@ class Request:
     ) -> None:
         self.tool, self.args, self.key, self.watched, self.resource = tool, dict(args), key, watched, resource
         self.sent = self.cancelled = False
+        self.context = copy_context()  # the caller's: its trace goes on with the request
         self._wake = asyncio.Event()
         # A flood of progress drops the oldest: it may not fill our memory.
         self._progress: deque[ProgressEvent] = deque(maxlen=_MOST_PROGRESS)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ...config import find, read_config
-from ...errors import NotFound
+from ...errors import ConfigError, NotFound
 from .answer import Answer
 from .interrupts import Interrupts
 
@@ -50,7 +52,8 @@ def with_app(
         interrupts.install()
         _show_lines()
         async with app:
-            return await work(app, interrupts)
+            with _traced(app):
+                return await work(app, interrupts)
 
     installed: list[Interrupts] = []
     try:
@@ -60,6 +63,28 @@ def with_app(
     finally:  # not before: what a tool still does while the loop ends can hold it, too
         for interrupts in installed:
             interrupts.remove()
+
+
+@contextlib.contextmanager
+def _traced(app: App) -> Iterator[None]:
+    """Traces and metrics, where the environment says that they are wanted."""
+    if not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
+        yield
+        return
+    try:
+        from ...telemetry import from_environment
+
+        telemetry = from_environment(app)
+    except ModuleNotFoundError as error:
+        said = (
+            f'traces need more: pip install "ropewalk[otel]" ({error.name} is missing), or set OTEL_SDK_DISABLED=true'
+        )
+        raise ConfigError(said) from None
+    try:
+        yield
+    finally:
+        if telemetry is not None:
+            telemetry.close()
 
 
 def _show_lines() -> None:

@@ -13,9 +13,10 @@ from starlette.exceptions import HTTPException
 
 from ...errors import RopewalkError
 from ...guard import Guard
-from . import definitions, runs, tools
+from . import definitions, metrics, runs, tools
 from .answers import REFUSALS, Answer, answer_error, answer_misfit, answer_refusal
 from .live import Live
+from .metrics import Metrics
 
 if TYPE_CHECKING:
     from ...app import App
@@ -48,8 +49,9 @@ def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
     site.add_exception_handler(RopewalkError, answer_error)
     site.add_exception_handler(HTTPException, answer_refusal)
     site.add_exception_handler(RequestValidationError, answer_misfit)
-    site.state.served, site.state.live = app, live
-    for noun in (runs, definitions, tools):
+    site.state.served, site.state.live, site.state.metrics = app, live, Metrics()
+    app.watch(site.state.metrics.take)
+    for noun in (runs, definitions, tools, metrics):
         site.include_router(noun.router)
     return Guard(site, token, hosts, app.limits.file_size)
 
