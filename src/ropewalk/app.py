@@ -18,6 +18,7 @@ from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
 from .jobs import Executor, Jobs
 from .journal import ENDS, Store, open_store
+from .tools.pace import Pace
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
 from .values import Json
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .runs import Runs
     from .tools.tool import Tool
+    from .workers.schedules import Schedules
     from .workers.workers import Workers
 
 
@@ -75,7 +77,8 @@ class App:
                 self.toolbox.register(tool)
         self.limits = limits
         seconds = limits.tool_timeout if timeout is None else timeout
-        self.runner = Runner(index=self.toolbox, timeout=seconds, flows=lambda: self.engine)
+        pace = Pace(settings.rates, self._take_turn) if settings.rates else None
+        self.runner = Runner(index=self.toolbox, timeout=seconds, flows=lambda: self.engine, pace=pace)
         self.project: str | None = None  # the directory whose configuration gave the tools; kept with each run
         self._address, self._directory, self._sync = store, directory, sync
         self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
@@ -333,12 +336,21 @@ class App:
         """How a run ends that workers execute, as soon as it has ended."""
         return outcome(await self.workers.wait(run_id))
 
+    async def _take_turn(self, name: str, per_second: float, burst: int) -> float:
+        """A place in a line that all processes with this store in Postgres share; in any other it is this one's."""
+        return await self.workers.take_turn(name, per_second, burst)
+
     @cached_property
     def workers(self) -> Workers:
         """The workers of the store (`engine="dbos"`): who they are, waiting for their runs, being one."""
         from .workers.workers import Workers
 
         return Workers(self)
+
+    @property
+    def schedules(self) -> Schedules:
+        """Runs that the clock starts (`engine="dbos"`)."""
+        return self.workers.schedules
 
     async def resume(
         self,

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from .limits import Limits
-from .queues import read_queues
+from .lines import read_workplace
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
 from .table import SECTIONS, TomlFile, named
-from .workplace import Terms, Workplace
 
 FILE: Final = "ropewalk.toml"
 
@@ -25,7 +24,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     table = TomlFile(file, named(file)) if file else None
     data = table.data if table else {}
     if table:
-        known = (*SECTIONS, "mcp", "providers", "queues")
+        known = (*SECTIONS, "mcp", "providers", "queues", "schedules")
         for name in data:
             if name not in known:
                 table.unknown((name,), known)
@@ -48,8 +47,8 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         store=environ.get("ROPEWALK_STORE") or _store(store.get("url"), home),
         sync=sync,
         engine=engine,
-        workplace=Workplace(terms=Terms(**data.get("workers", {})), queues=read_queues(table)),
-        limits=Limits(**data.get("limits", {})),
+        workplace=read_workplace(table),
+        limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,
     )

@@ -55,6 +55,18 @@ def _depth(value: Any) -> bool:
     return _count(value) and value <= MAX_DEPTH
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
 def _mode(value: Any) -> bool:
     return value in MODES
 
@@ -69,6 +81,8 @@ WORDS: Final[dict[Check, str]] = {
     _amount: "a whole number from 0",
     _depth: f"a whole number from 1 to {MAX_DEPTH}",
     _flag: "true or false",
+    _number: "a number above 0",
+    _table: "a table",
     _mode: f"one of {', '.join(MODES)}",
 }
 SERVER_KEYS: Final[dict[str, Check]] = {
@@ -97,6 +111,15 @@ QUEUE_KEYS: Final[dict[str, Check]] = {
     "limit": _count,
     "period": _seconds,
 }
+RATE_KEYS: Final[dict[str, Check]] = {"per_second": _number, "burst": _count}
+SCHEDULE_KEYS: Final[dict[str, Check]] = {
+    "cron": is_text,
+    "flow": is_text,
+    "input": _anything,
+    "timezone": is_text,
+    "queue": is_text,
+    "catch_up": _flag,
+}
 SECTIONS: Final[dict[str, dict[str, Check]]] = {
     "tools": {"modules": _texts},
     "mcp_server": {
@@ -109,7 +132,14 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
     },
     "store": {"url": is_text, "sync": is_text, "engine": is_text},
     "workers": {"concurrency": _count, "lease": _seconds, "grace": _seconds, "recoveries": _count},
-    "limits": {"tool_timeout": _seconds, "nodes": _count, "nesting": _depth, "file_size": _count, "aliases": _count},
+    "limits": {
+        "tool_timeout": _seconds,
+        "nodes": _count,
+        "nesting": _depth,
+        "file_size": _count,
+        "aliases": _count,
+        "tools": _table,
+    },
 }
 _LINE_KEY = re.compile(
     r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""

@@ -1,4 +1,5 @@
-"""What workers keep to, as frozen data: how they take runs, in which lines those wait, how fast tools may be called.
+"""What workers keep to, as frozen data: how they take runs, in which lines those wait, how fast tools may be called,
+what is run by the clock.
 
 To add a setting, add a field here and its key to `table.py`.
 """
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from ..frozen import dataclass
+from ..values import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,27 @@ class Queue:
     worker_concurrency: int | None = None
     limit: int | None = None
     period: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How many calls may begin in a second, and how many at once after a pause."""
+
+    per_second: float
+    burst: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A definition (`flow`, a file, relative to `ropewalk.toml`) that is run with `input` whenever `cron` says, in the
+    time of `timezone`, put into `queue`. What was due while no worker was there is made up for with `catch_up` only."""
+
+    cron: str
+    flow: str
+    input: Json = None
+    timezone: str = "UTC"
+    queue: str | None = None
+    catch_up: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +62,5 @@ class Workplace:
 
     terms: Terms = Terms()
     queues: Mapping[str, Queue] = field(default_factory=dict)
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
@@ -18,8 +19,9 @@ from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, fresh, own
 from .failures import Failures
+from .pace import Pace, Turn
 from .progress import Progress
-from .result import RunResult
+from .result import RunResult, StreamEvent
 from .route import Args, OnProgress, Route
 from .stream import Stream, streamer
 from .tool import Tool, ToolBackend
@@ -96,6 +98,7 @@ class Rules:
     validate_input: bool = True
     validate_output: bool = True
     validator: Validator | None = None
+    pace: Pace | None = None
 
 
 def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
@@ -110,6 +113,8 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
     check_in, check_out = takes.check, gives.check
     limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout
     settle = _settler(route, check_out, fail)
+    turn = rules.pace.of(tool_id) if rules.pace is not None else None
+    stream = streamer(route, check_in, limit, fail)
 
     async def execute(
         args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None
@@ -117,6 +122,8 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         await stop_if_cancelled()
         if check_in is not None:  # 5
             check_in(args)
+        if turn is not None:
+            await turn()
         seconds = limit if timeout is None else timeout
         told = Progress(on_progress).tell if on_progress is not None else None
         sent = args if route.strict else fresh(args)
@@ -136,12 +143,22 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         tool=tool,
         backend=backend,
         call=call,
-        direct=_direct(route.direct, takes, gives, settle, fail) if route.direct else None,
+        direct=_direct(route.direct, takes, gives, settle, fail) if route.direct and turn is None else None,
         timeout=limit,
         per_attempt=route.per_attempt,
         execute=run,
-        stream=streamer(route, check_in, limit, fail),
+        stream=stream if turn is None else _in_turn(stream, turn),
     )
+
+
+def _in_turn(stream: Stream, turn: Turn) -> Stream:
+    async def later(args: Args, key: str | None, timeout: float | None) -> AsyncGenerator[StreamEvent, None]:
+        await turn()
+        async with aclosing(stream(args, key, timeout)) as events:
+            async for event in events:
+                yield event
+
+    return later
 
 
 def _direct(

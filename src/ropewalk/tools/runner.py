@@ -14,6 +14,7 @@ from ..errors import InvalidValue, NoBackends, NotFound, Problem, ToolError, Too
 from ..values import Json, check_json, closest
 from .bound import DEFAULT_TIMEOUT, Bound, Rules, Validator, bind_route, stop_if_cancelled
 from .local import maybe_await
+from .pace import Pace
 from .progress import Progress
 from .result import ProgressEvent, RunResult, StreamEvent
 from .route import (
@@ -52,7 +53,7 @@ class Runner:
     what it does not know the resolvers are asked for. Resolvers, selector and executors may be sync or
     async. Executors and the local registry default to those of the index. `timeout` is in seconds,
     for every call whose tool sets none. `flows` gives the engine in whose store the runs of flows that
-    are called as tools are kept; without one they run in memory.
+    are called as tools are kept; without one they run in memory. `pace` limits how fast tools are called.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Runner:
         local: LocalRegistry | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         flows: Flows = None,
+        pace: Pace | None = None,
     ) -> None:
         if not timeout > 0:
             raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}; math.inf means no limit")
@@ -80,7 +82,11 @@ class Runner:
         self._given = {"mcp": mcp, "provider": provider, "local": local}
         self._flows = flows
         self._rules = Rules(
-            timeout=timeout, validate_input=validate_input, validate_output=validate_output, validator=validator
+            timeout=timeout,
+            validate_input=validate_input,
+            validate_output=validate_output,
+            validator=validator,
+            pace=pace,
         )
         self._ready: tuple[int, dict[str, Bound]] = (-1, {})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 APPLICATION: Final = "ropewalk"
 RUN: Final = "ropewalk.run"
+TICK: Final = "ropewalk.tick"
 QUEUE: Final = "default"
 PRIORITY: Final = 100  # of 1, which goes first, to MOST
 MOST: Final = 2**31 - 1
@@ -202,6 +203,7 @@ class Executor:
             "application_version": code_version(),
             "use_listen_notify": False,
             "log_level": "WARNING",
+            "scheduler_polling_interval_sec": 1.0,
         }
         self._dbos = dbos.DBOS(config=config)
         for name, body in workflows.items():
@@ -209,22 +211,25 @@ class Executor:
         dbos.DBOS.listen_queues(list(queues))
         dbos.DBOS.launch()
         if self._concurrency is not None:
-            self._limit(self._concurrency)
+            self._limit(self._concurrency, list(queues))
 
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""
         for name, limits in queues.items():
             self._dbos.register_queue(name, polling_interval_sec=_POLL, on_conflict="always_update", **limits)
 
-    def _limit(self, most: int) -> None:
-        """DBOS has one worker concurrency for all workers of a queue; `--concurrency` is this worker's."""
-        system = self._dbos._sys_db
+    def _limit(self, most: int, queues: Sequence[str]) -> None:
+        """DBOS knows a worker concurrency for each queue, the same for all workers; that of a worker is for all its
+        queues together. So a queue's is made as small as what the others leave, each time it is looked at."""
+        system, active = self._dbos._sys_db, self._dbos._active_workflows_set
         look = system.get_queue
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
             queue = look(name, *args, **more)
-            if queue is not None:
-                queue._worker_concurrency = most
+            if queue is not None and name in queues:
+                left = max(0, most - sum(active.count_for_queue(other) for other in queues if other != name))
+                own = queue._worker_concurrency
+                queue._worker_concurrency = left if own is None else min(own, left)
             return queue
 
         system.get_queue = get_queue

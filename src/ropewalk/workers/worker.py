@@ -23,7 +23,7 @@ from ..journal.journal import ENDS, Log, RunRow
 from ..journal.postgres import PostgresStore
 from .lines import lines, queue_named
 from .pulse import Pulse
-from .system import PRIORITY, QUEUE, RUN, Client, Executor, code_version, dispatched, prepare, workflow_id
+from .system import PRIORITY, QUEUE, RUN, TICK, Client, Executor, code_version, dispatched, prepare, workflow_id
 
 log = logging.getLogger("ropewalk.workers")
 _AGAIN = 1.0  # seconds until a run that was given back is offered to another worker
@@ -32,13 +32,15 @@ _STOPPED = 5.0  # seconds for what was interrupted to let go
 
 class Worker:
     """`again` makes the job of a run with this project's tools, or raises what is missing; `refused` says how a run
-    ends that no worker can do. It takes from the queues in `only`, or from all."""
+    ends that no worker can do; `ticked` puts the run of a schedule in line. It takes from the queues in `only`, or from
+    all."""
 
     def __init__(
         self,
         store: PostgresStore,
         again: Callable[[RunRow], Awaitable[Job]],
         refused: Callable[[RunRow, RopewalkError], dict[str, Any]],
+        ticked: Callable[[Mapping[str, Any], str], Awaitable[str]],
         place: Workplace,
         only: tuple[str, ...] = (),
     ) -> None:
@@ -47,7 +49,7 @@ class Worker:
         self.fleet = Fleet(store.where, self.terms.lease, self.terms.recoveries)
         self.client = Client(store.where)
         self.engine = Engine(store)
-        self._again, self._refused, self._only = again, refused, only
+        self._again, self._refused, self._ticked, self._only = again, refused, ticked, only
         self._executor: Executor | None = None
         self._pulse: Pulse | None = None
         self._tasks: set[asyncio.Task[str]] = set()
@@ -62,7 +64,7 @@ class Worker:
         self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
         self.engine.lease = self._pulse
         self._executor = Executor(self.store.where, self.id, self.terms.concurrency)
-        self._executor.launch({RUN: self.body}, names)
+        self._executor.launch({RUN: self.body, TICK: self._tick}, names)
         await asyncio.to_thread(self._executor.register, lines(self.place))
         self._pulse.start()
         try:
@@ -96,6 +98,14 @@ class Worker:
         finally:
             self._tasks.discard(task)
             self._lost.discard(task)
+
+    async def _tick(self, at: str, context: dict[str, Any]) -> str:
+        """A schedule is due: what comes of it is a run like any other."""
+        try:
+            return await self._ticked(context, at)
+        except RopewalkError:
+            log.exception("the schedule %s was due at %s, and nothing came of it", context.get("name"), at)
+            raise
 
     async def _carry(self, run_id: str, refusers: list[str]) -> str:
         row = await asyncio.to_thread(self.store.get_run, run_id)

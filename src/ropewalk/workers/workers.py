@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -13,8 +15,11 @@ from ..errors import NotFound, RopewalkError, StoreError
 from ..events import Event
 from ..journal.fleet import Fleet, WorkerRow
 from ..journal.journal import RunRow, Store
+from ..journal.postgres import PostgresStore
+from ..tools.pace import Here
 from ..values import Json
 from .remote import RemoteEngine, postgres, result_of
+from .schedules import Schedules, run_id
 from .system import PRIORITY
 from .worker import Worker
 
@@ -26,7 +31,9 @@ class Host(Protocol):
     distributed: bool
     jobs: Any
     definitions: Any
-    toolbox: Any
+    project: str | None
+
+    def load(self, source: Any, /) -> Any: ...
 
     @property
     def store(self) -> Store: ...
@@ -39,6 +46,7 @@ class Workers:
 
     def __init__(self, app: Host) -> None:
         self._app = app
+        self._here = Here()
 
     @cached_property
     def fleet(self) -> Fleet:
@@ -85,7 +93,8 @@ class Workers:
             terms, concurrency=concurrency or terms.concurrency, grace=terms.grace if grace is None else grace
         )
         place = replace(app.settings, terms=terms)
-        worker = Worker(postgres(app.store), app.jobs.again, self._refused, place, queues)
+        worker = Worker(postgres(app.store), app.jobs.again, self._refused, self._ticked, place, queues)
+        await asyncio.to_thread(self.schedules.apply)
         app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
         await worker.work(lambda: started(worker))
 
@@ -97,6 +106,24 @@ class Workers:
         """How a run ends that workers execute, as soon as it has ended."""
         row = await self.engine.ended(run_id)
         return {**result_of(row), "status": row.status, "executionId": run_id}
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Runs that the clock starts."""
+        return Schedules(self.engine.client, self._app.settings.schedules, self._app.project)
+
+    async def _ticked(self, schedule: Mapping[str, Any], at: str) -> str:
+        app = self._app
+        loaded = app.load(os.path.join(app.project or "", schedule["flow"]))
+        id = run_id(schedule["name"], at)
+        job = await app.jobs.new(loaded, definition_id=loaded.root, run_id=id, input=schedule["input"])
+        return await self.engine.submit(job, schedule["queue"])
+
+    async def take_turn(self, name: str, per_second: float, burst: int) -> float:
+        """Seconds until the next call under this limit of `[limits.tools]` may begin."""
+        if not isinstance(self._app.store, PostgresStore):
+            return await self._here.take(name, per_second, burst)
+        return await asyncio.to_thread(self.fleet.pace, name, per_second, burst)
 
     def release(self, run_id: str) -> None:
         """Let a parked run go on; workers take it from where it was."""

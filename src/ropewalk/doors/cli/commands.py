@@ -27,6 +27,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs release": ("workers:release", "Set a parked run free: workers take it from where it was."),
     "worker": ("workers:worker", "Take runs from the queues of a store in Postgres and execute them."),
     "workers ls": ("workers:ls", "List the workers of a store."),
+    "schedules ls": ("schedules:ls", "List the schedules of a store."),
+    "schedules run": ("schedules:run", "Start what a schedule starts, now."),
+    "schedules pause": ("schedules:pause", "Start nothing by this schedule for now."),
+    "schedules resume": ("schedules:resume", "Go on with a schedule, from its next time on."),
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
     "tools call": ("tools:call", "Call one tool and print its result."),
@@ -39,6 +43,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 GROUPS: Final = {
     "runs": "List, show, follow, retry and stop runs.",
     "workers": "Look at the workers of a store.",
+    "schedules": "List, start, pause and resume what the clock starts.",
     "tools": "List, show, call and pin tools.",
 }
 

@@ -1,0 +1,85 @@
+"""What limits workers: queues, priorities, the pace of tools. Counted by what the tools wrote down, wherever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .crew import Crew
+
+ONE = """
+kind: chain
+name: one
+nodes:
+  - {id: one, type: tool, tool: who, params: {at: $input.at, ms: $input.ms}}
+"""
+Start = Callable[..., Crew]
+
+
+def at_once(crew: Crew) -> int:
+    """The most calls of `who` that were under way at one time."""
+    moments = sorted(
+        (float(line.split()[3]), 1 if line.startswith("start") else -1)
+        for line in crew.lines()
+        if len(line.split()) == 4
+    )
+    most = now = 0
+    for _, step in moments:
+        now += step
+        most = max(most, now)
+    return most
+
+
+def put(crew: Crew, count: int, ms: int, *words: str) -> list[str]:
+    return [
+        crew.submit("chain.yaml", "-i", f'{{"at": "{name}", "ms": {ms}}}', "--id", name, *words)
+        for name in (f"r{i}" for i in range(count))
+    ]
+
+
+def test_a_queue_has_so_many_runs_at_once_in_all_workers_and_so_many_in_one(crew: Start) -> None:
+    scene = crew(ONE, "[queues.narrow]\nconcurrency = 3\nworker_concurrency = 2\n")
+    runs = put(scene, 6, 2000, "--queue", "narrow")
+    workers = scene.hire(2)
+    assert {scene.until_ended(run) for run in runs} == {"completed"}
+    assert at_once(scene) <= 3
+    assert {pid for run in runs for pid in scene.pids(run)} == {worker.pid for worker in workers}
+
+
+def test_a_worker_has_at_most_its_own_concurrency(crew: Start) -> None:
+    scene = crew(ONE)
+    runs = put(scene, 6, 200)
+    scene.hire(1, "--concurrency", "2")
+    assert {scene.until_ended(run) for run in runs} == {"completed"}
+    assert at_once(scene) == 2
+
+
+def test_what_is_urgent_is_taken_first(crew: Start) -> None:
+    scene = crew(ONE)
+    runs = [
+        scene.submit("chain.yaml", "-i", f'{{"at": "{name}", "ms": 1}}', "--id", name, "--priority", str(priority))
+        for name, priority in (("late", 300), ("usual", 100), ("first", 1), ("soon", 50))
+    ]
+    scene.hire(1, "--concurrency", "1")
+    assert {scene.until_ended(run) for run in runs} == {"completed"}
+    assert [line.split()[1] for line in scene.lines() if line.startswith("start")] == ["first", "soon", "usual", "late"]
+
+
+def test_a_worker_takes_only_from_the_queues_it_is_told(crew: Start) -> None:
+    scene = crew(ONE, "[queues.aside]\n")
+    put(scene, 1, 1)
+    aside = scene.submit("chain.yaml", "-i", '{"at": "aside", "ms": 1}', "--queue", "aside")
+    scene.hire(1, "--queues", "aside")
+    assert scene.until_ended(aside) == "completed"
+    assert scene.status("r0") == "running"
+    wrong = scene.run("run", "chain.yaml", "--queue", "asside", "--no-wait", "-i", '{"at": "x", "ms": 1}')
+    assert (wrong.code, "aside" in wrong.err) == (2, True)
+
+
+def test_a_tool_is_called_no_faster_than_its_limit_in_all_workers_together(crew: Start) -> None:
+    scene = crew(ONE, '[limits.tools."wh*"]\nper_second = 5\nburst = 2\n')
+    runs = put(scene, 8, 1)
+    scene.hire(2)
+    assert {scene.until_ended(run) for run in runs} == {"completed"}
+    starts = sorted(float(line.split()[3]) for line in scene.lines() if line.startswith("start"))
+    assert starts[-1] - starts[0] >= 6 / 5 - 0.1  # two at once, then five in a second
+    assert all(later - earlier > 0.3 for earlier, later in zip(starts, starts[3:], strict=False))
