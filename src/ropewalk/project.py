@@ -56,6 +56,7 @@ def open_project(
         settings=config.workplace,
     )
     app.project = str(config.directory)
+    app.model_settings = config.claude
     return app
 
 

@@ -196,3 +196,21 @@ def test_what_calls_the_files_of_a_directory_is_no_flow_of_its_own() -> None:
             write(local, kind)
         assert "'impl:./tools/here.py', which only an experience in its directory has" in str(refused.value)
         assert [problem.path for problem in refused.value.problems][:1] == ["here"]
+
+
+def test_an_agent_is_written_as_the_node_it_came_from() -> None:
+    """EXP-KIND-5"""
+    nodes = [
+        {"id": "plain", "kind": "agent", "prompt": "Say hello.", "on_error": "skip"},
+        {"id": "ask", "kind": "agent", "prompt": "About ${$state.t}.", "tools": ["a", "b:c"], "max_rounds": 3,
+         "output_schema": {"type": "object"}, "writes": ["t"]},
+    ]  # fmt: skip
+    document = {
+        "kind": "experience", "name": "agents", "version": "0.1.0", "state": {"schema": {"t": {"type": "object"}}},
+        "graph": {"nodes": nodes},
+    }  # fmt: skip
+    flow = NOTATIONS["experience"].compile(document).flow
+    write = NOTATIONS["experience"].write
+    assert write is not None
+    assert NOTATIONS["experience"].compile(write(flow)).flow == flow
+    assert {node["id"]: node for node in write(flow)["graph"]["nodes"]} == {node["id"]: node for node in nodes}

@@ -283,13 +283,13 @@ def test_a_module_that_cannot_be_the_tool_is_a_problem_of_the_check(make: Make) 
     nodes = """
     nodes:
       - {id: a, kind: tool, impl: ./broken.py}
-      - {id: b, kind: agent, prompt: hello}
+      - {id: b, kind: call}
     """
     home = make(nodes, broken_py="def a(:\n")
     with pytest.raises(InvalidFlow) as refused:
         run(home)
     told = {problem.path: problem.message for problem in refused.value.problems}
-    assert sorted(told) == ["graph.nodes[0].impl", "graph.nodes[1].kind"]
+    assert sorted(told) == ["graph.nodes[0].impl", "graph.nodes[1].tool"]
     assert told["graph.nodes[0].impl"].startswith("broken.py:1: ")
 
 

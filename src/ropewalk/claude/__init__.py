@@ -10,6 +10,7 @@ from .completion import Completion
 from .given_tools import select
 from .loop import complete_json_with_tools, complete_with_tools, resume_completion
 from .model import Answer, ModelClient, Request
+from .phases import Phase, PhaseResult, run_phases
 from .settings import Settings
 
 __all__ = [
@@ -17,10 +18,13 @@ __all__ = [
     "ClaudeClient",
     "Completion",
     "ModelClient",
+    "Phase",
+    "PhaseResult",
     "Request",
     "Settings",
     "complete_json_with_tools",
     "complete_with_tools",
     "resume_completion",
+    "run_phases",
     "select",
 ]

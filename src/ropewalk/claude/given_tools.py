@@ -43,9 +43,11 @@ class Selector(Protocol):
 GivenTools: TypeAlias = "Toolbox | Selected | Iterable[str | Tool | Callable[..., Any]] | None"
 
 
-async def resolve(given: GivenTools, toolbox: Toolbox, selector: Selector | None) -> tuple[list[str], list[str]]:
+async def resolve(
+    given: GivenTools, toolbox: Toolbox, selector: Selector | None, *, lenient: bool = False
+) -> tuple[list[str], list[str]]:
     """The ids of the tools, those that are functions or Tools being registered, and what is to be said of those that
-    cannot be had."""
+    cannot be had; with `lenient` also of those that nothing has."""
     if given is None:
         return [], []
     if isinstance(given, Selected):
@@ -63,7 +65,13 @@ async def resolve(given: GivenTools, toolbox: Toolbox, selector: Selector | None
         if not isinstance(one, str):
             ids[_register(one if isinstance(one, Tool) else tool_from(one), toolbox)] = None
             continue
-        id = await _found(one, toolbox)
+        try:
+            id = await _found(one, toolbox)
+        except NotFound as missing:
+            if not lenient:
+                raise
+            warnings.append(f"{one} is left out: {missing}")
+            continue
         if id is not None:
             ids[id] = None
         else:

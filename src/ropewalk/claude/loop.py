@@ -70,16 +70,43 @@ async def complete_with_tools(
     token_budget, cost_budget, result_size, cache, stream, thinking, effort, tool_choice, stop_sequences.
     """
     _check_options(options)
-    host: Any = app if app is not None else MemoryHost(client)
-    ids, warnings = await resolve(tools, host.toolbox, getattr(host, "selector", None))
     document, input = _document(prompt, messages, system)
-    more = {"model": model, "max_rounds": max_rounds, "tools": ids, "approve": _approved(approve, ids), **options}
-    document |= {"kind": "agent", "name": name, **{key: value for key, value in more.items() if value is not None}}
+    more = {"model": model, "max_rounds": max_rounds, "name": name, **options}
+    return await converse(
+        {**document, **{key: value for key, value in more.items() if value is not None}},
+        input,
+        host=app if app is not None else MemoryHost(client),
+        tools=tools,
+        approve=approve,
+        ask=ask,
+        on_event=on_event,
+        run_id=run_id,
+    )
+
+
+async def converse(
+    document: Mapping[str, Any],
+    input: Json,
+    *,
+    host: Any,
+    tools: GivenTools = None,
+    approve: bool | Collection[str] = False,
+    ask: Ask | None = None,
+    on_event: Listener | None = None,
+    run_id: str | None = None,
+    lenient: bool = False,
+) -> Completion:
+    """Run an agent's document with these tools; with `lenient` tools that nothing has are left out, and said."""
+    selector = getattr(host, "selector", None)
+    ids, warnings = await resolve(tools, host.toolbox, selector, lenient=lenient)
+    found = {"kind": "agent", **document, "tools": ids}
+    if approved := _approved(approve, ids):
+        found["approve"] = approved
     hearing = Hearing(on_event, _log)
     with listening(hearing.listener), asking(ask):
-        loaded = host.loaded(document)
+        loaded = host.loaded(found)
         result = await host.execute(loaded, input=input, run_id=run_id, on_event=hearing.watcher)
-    return _completion(result, options.get("result_size"), warnings)
+    return _completion(result, document.get("result_size"), warnings)
 
 
 async def complete_json_with_tools(
@@ -124,10 +151,8 @@ def _document(
     return {**document, "messages": "$input.messages"}, {**input, "messages": [*messages, *asked]}
 
 
-def _approved(approve: bool | Collection[str], ids: list[str]) -> Json:
-    if isinstance(approve, bool):
-        return approve or None
-    return [name for name in ids if name in approve]
+def _approved(approve: bool | Collection[str], ids: list[str]) -> list[str]:
+    return [name for name in ids if approve is True or (approve is not False and name in approve)]
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

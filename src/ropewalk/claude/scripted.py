@@ -16,7 +16,7 @@ from .model import Answer, Request, Tell
 Turn: TypeAlias = "str | Mapping[str, Any] | list[Any] | Answer | Exception | Callable[[Request], Any]"
 
 
-def use(name: str, input: dict[str, Json] | None = None, id: str | None = None) -> dict[str, Any]:
+def wants(name: str, input: dict[str, Json] | None = None, id: str | None = None) -> dict[str, Any]:
     """A call of a tool, by the name that the model knows it by."""
     return {"type": "tool_use", "id": id or "", "name": name, "input": input or {}}
 

@@ -49,6 +49,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         engine=engine,
         workplace=read_workplace(table),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
+        claude=dict(data.get("claude", {})),
         mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,
     )

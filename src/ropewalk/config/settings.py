@@ -72,7 +72,7 @@ class Config:
 
     `store` is an address for the journal, None for the default; `sync` is "normal" or "full"; `engine` says who
     executes runs: "local", this process, or "dbos", workers, whose terms are the `workplace`;
-    `broken` names the servers and providers that cannot be used, and why.
+    `claude` is what is set for the model; `broken` names the servers and providers that cannot be used, and why.
     """
 
     directory: Path
@@ -85,5 +85,6 @@ class Config:
     engine: Literal["local", "dbos"] = "local"
     workplace: Workplace = field(default_factory=Workplace)
     limits: Limits = field(default_factory=Limits)
+    claude: Mapping[str, Any] = field(default_factory=dict)
     mcp_server: McpServed = field(default_factory=McpServed)
     broken: Mapping[str, str] = field(default_factory=dict)

@@ -132,6 +132,14 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
     },
     "store": {"url": is_text, "sync": is_text, "engine": is_text},
     "workers": {"concurrency": _count, "lease": _seconds, "grace": _seconds, "recoveries": _count},
+    "claude": {
+        "model": is_text,
+        "base_url": is_text,
+        "max_tokens": _count,
+        "max_retries": _amount,
+        "timeout": _seconds,
+        "stream": _flag,
+    },
     "limits": {
         "tool_timeout": _seconds,
         "nodes": _count,

@@ -119,7 +119,7 @@ def _flow(given: Mapping[str, Any], report: Report) -> Flow:
     )
 
 
-def agent_options(given: Mapping[str, Json]) -> dict[str, Json]:
+def agent_options(given: Mapping[Any, Any]) -> dict[str, Json]:
     """What the model's tool is told of a document with every turn."""
     return {"max_rounds": MAX_ROUNDS, **{key: given[key] for key in OPTIONS if key in given}}
 

@@ -35,9 +35,11 @@ def agent_loop(
     approve: Collection[str] = (),
     path: str = "",
     within: str = "",
+    name: str = "",
 ) -> Loop:
     """The loop over turns. `options` go to the model's tool, `start` are the messages it begins with, `approve` names
-    the tools that are asked about first. `path` is where the tools stand in the document, `within` what ids begin with.
+    the tools that are asked about first. `path` is where the tools stand in the document, `within` what ids begin
+    with, `name` what is said to have failed where the model does.
 
     Its value has `text`, `data`, `answer` (data where JSON was asked for, else the text), `content`, `stop_reason`,
     `messages`, `trace` and `totals`.
@@ -51,7 +53,7 @@ def agent_loop(
     calls = Map(items=Ref("out", (turn, "uses")), body=_Arms(within, path, approve).region(tools))
     nodes = (
         Node(id=talk, op=Compute(value=Ref("prev")), meta=_HIDDEN),
-        Node(id=turn, op=Call(tool=MODEL, args=_object(asked)), policy=_RETRY),
+        Node(id=turn, op=Call(tool=MODEL, args=_object(asked)), policy=_RETRY, meta=Meta(name=name)),
         Node(id=called, op=calls),
     )
     said = {key: Ref("out", (turn, key)) for key in ("text", "data", "answer", "content", "stop_reason", "totals")}
@@ -68,6 +70,27 @@ def agent_loop(
         collect=False,
         initial=_object(begin),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """What a loop was made of."""
+
+    options: dict[str, Json]
+    tools: list[str]
+    start: Expr
+
+
+def agent_of(op: Loop, within: str) -> AgentParts | None:
+    """What `agent_loop` made a loop of, where that is what it is, and nobody is asked for approvals."""
+    asked = next((node.op.args for node in op.body.nodes if isinstance(node.op, Call) and node.op.tool == MODEL), None)
+    fields = dict(asked.fields) if isinstance(asked, Obj) else {}
+    options, tools = fields.get("options"), fields.get("tools")
+    if not isinstance(options, Lit) or not isinstance(tools, Lit) or not isinstance(op.initial, Obj):
+        return None
+    start = dict(op.initial.fields).get("messages", NULL)
+    same = agent_loop(options.value, tools.value, start, within=within) == op
+    return AgentParts(options.value, tools.value, start) if same else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from typing import Final
 
 from ..errors import ExpressionError, Problem
 from ..expr import lift
-from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
+from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Policy, Retry
 from ..ops import Call, Loop, Map
 from ..values import Json, closest
+from .agent import agent_options
+from .agent_flow import agent_loop
 from .experience import CONCURRENCY, MAX_ITERS, ExperienceDocument, Part
 from .experience_edges import OK, Edge, Way, edges_by_region, ways
 from .experience_nodes import ExperienceNode, path_in, retry_of
@@ -26,6 +28,7 @@ LABELS: Final = {
     "policy.retry.delay": "on_error.base_ms",
     "policy": "on_error",
     "writes": "writes",
+    "initial": "prompt",
 }
 TOOL_FIELD: Final = {"tool": "impl", "experience": "impl", "dataset": "source", "call": "tool"}
 LOOP_LABELS: Final = {"again": "until", "limit": "max_iters"}
@@ -184,7 +187,8 @@ class ExperienceCompiler:
         )
         one = Node(
             id=own,
-            op=self._call(node, way, item or node.each),
+            op=self._agent(node, own) if node.kind == "agent" else self._call(node, way, item or node.each),
+            result=Ref("out", (own, "answer")) if node.kind == "agent" else None,
             writes=self._writes(node, own),
             policy=_policy(node),
             meta=about,
@@ -213,8 +217,16 @@ class ExperienceCompiler:
             given += [("_item", Ref("item")), ("_item_index", Ref("index"))]
         return Call(tool=f"impl:{node.get('impl', '')}", args=args, also=Obj(tuple(given)))
 
+    def _agent(self, node: ExperienceNode, own: str) -> Loop:
+        """The loop of an agent as one node, which fails where the model came to no end."""
+        given = {key: node.fields[key] for key in ("output_schema", "max_rounds") if key in node.fields}
+        start = Arr((Obj((("role", Lit("user")), ("content", self.value(node.get("prompt"), f"{node.path}.prompt")))),))
+        tools = tuple(dict.fromkeys(node.get("tools", ())))
+        options = {**agent_options(given), "must_end": True}
+        return agent_loop(options, tools, start, path=join(node.path, "tools"), within=f"{own}.", name=node.id)
+
     def _writes(self, node: ExperienceNode, own: str) -> Expr | None:
-        if node.kind not in ("dataset", "call", "experience"):
+        if node.kind == "tool":
             return Ref("out", (own, "state_delta"))
         fields = node.get("writes", [])
         if not fields or fields[0] not in self.document.schema:  # which has been reported
@@ -287,7 +299,7 @@ def _output(node: ExperienceNode) -> Path:
     """The way from a node's value to its edge_output."""
     if node.kind == "call":
         return path_in(str(node.get("output", ""))) or ()
-    return ("edge_output",) if node.kind not in ("dataset", "experience") else ()
+    return ("edge_output",) if node.kind == "tool" else ()
 
 
 def _policy(node: ExperienceNode) -> Policy:

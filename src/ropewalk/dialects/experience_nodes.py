@@ -12,10 +12,10 @@ from ..frozen import dataclass
 from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
+from .nodes import is_schema
 
 KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "wait")
 LATER: Final = {
-    "agent": "agent nodes come with the Claude loop, which is not there yet",
     "wait": "wait nodes are not supported yet",
 }
 GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "_env")
@@ -72,7 +72,7 @@ NODE: Final[dict[str, Checker]] = {
     "source": f.anything,
     "tool": f.name,
     "output": output,
-    "prompt": f.text,
+    "prompt": f.name,
     "tools": f.names,
     "output_schema": f.anything,
     "max_rounds": f.positive,
@@ -95,7 +95,7 @@ ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "timeout": ("wait",),
 }
 NEEDED: Final = {"tool": "impl", "dataset": "source", "call": "tool", "experience": "impl", "agent": "prompt"}
-WRITES: Final = {"dataset": (1, 1), "call": (0, 1), "experience": (0, 1)}
+WRITES: Final = {"dataset": (1, 1), "call": (0, 1), "experience": (0, 1), "agent": (0, 1)}
 """How many fields of the state a node of this kind writes, at least and at most."""
 
 FOR_EACH: Final[dict[str, Checker]] = {"source": f.anything, "concurrency": f.positive}
@@ -183,6 +183,8 @@ def node_of(value: Json, path: str, report: Report, what: str = "an object") -> 
         given["for_each"] = object_of(given["for_each"], FOR_EACH, join(path, "for_each"), report, required=("source",))
     if "source" in given:
         given["source"] = _source(given["source"], join(path, "source"), report)
+    if "output_schema" in given and not is_schema(given["output_schema"], join(path, "output_schema"), report):
+        del given["output_schema"]
     node = ExperienceNode(path, given)
     if node.kind:
         _fits(node, report)

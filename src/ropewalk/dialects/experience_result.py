@@ -11,6 +11,7 @@ from ..expr.show import show
 from ..ir import Flow, Graph, Node, bodies
 from ..ops import Call
 from ..values import Json, closest
+from .agent_flow import MODEL
 from .experience import ExperienceDocument, read
 from .experience_flow import ExperienceCompiler
 from .experience_nodes import path_in
@@ -60,7 +61,7 @@ class Rendering:
             node.id: path_in(str(node.get("output"))) or () for node in document.nodes if node.get("output")
         }
         self.conditions = dict(_conditions(body))
-        self.read = bool(self.outputs) or _has_modules(body)
+        self.read = bool(self.outputs) or _tells_more(body)
 
     def __call__(self, ending: Any) -> dict[str, Json]:
         errors = [_error(failure, self.conditions) for failure in ending.failures]
@@ -79,10 +80,10 @@ class Rendering:
         }
 
 
-def _has_modules(body: Graph) -> bool:
-    """Whether there are tool modules, which say more than a value."""
+def _tells_more(body: Graph) -> bool:
+    """Whether there are tool modules or models, which say more than a value."""
     return any(
-        (isinstance(node.op, Call) and node.op.tool.startswith("impl:")) or any(map(_has_modules, bodies(node)))
+        (isinstance(node.op, Call) and node.op.tool.startswith(("impl:", MODEL))) or any(map(_tells_more, bodies(node)))
         for node in body.nodes
     )
 
@@ -141,6 +142,9 @@ def tally(calls: Iterable[tuple[Node, Json]], outputs: Mapping[str, Path]) -> tu
     metrics: dict[str, Json] = {}
     warnings: dict[str, None] = {}
     for node, value in calls:
+        if isinstance(node.op, Call) and node.op.tool == MODEL and type(value) is dict:
+            _add(metrics, _spent(value))
+            continue
         way = outputs.get(node.meta.name, ())
         if not _leads(value, way):
             lacks = show(Var("", way)).lstrip(".")
@@ -151,11 +155,22 @@ def tally(calls: Iterable[tuple[Node, Json]], outputs: Mapping[str, Path]) -> tu
         given = value.get("metrics")
         if type(given) is dict:
             warnings |= dict.fromkeys(_unused(node, given, METRICS, "metrics"))
-            for key in METRICS:
-                if type(given.get(key)) in (int, float):
-                    metrics[key] = metrics.get(key, 0) + given[key]
+            _add(metrics, given)
         delta = value.get("state_delta")
         for key in delta if type(delta) is dict else ():
             if key not in node.meta.writes:
                 warnings[f'Node "{node.meta.name}" wrote the state field "{key}", which its writes do not name'] = None
     return metrics, list(warnings)
+
+
+def _add(metrics: dict[str, Json], given: Mapping[str, Json]) -> None:
+    for key in METRICS:
+        if type(given.get(key)) in (int, float):
+            metrics[key] = metrics.get(key, 0) + given[key]
+
+
+def _spent(turn: Mapping[str, Any]) -> dict[str, Json]:
+    """What a turn of a model has cost, in the words of the metrics."""
+    usage = turn.get("usage") or {}
+    read = sum(usage.get(key, 0) for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"))
+    return {"tokens_in": read, "tokens_out": usage.get("output_tokens", 0), "cost_usd": turn.get("cost")}

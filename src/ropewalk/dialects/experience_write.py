@@ -10,11 +10,12 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Path, Ref
+from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref
 from ..frozen import dataclass
 from ..ir import Channel, Graph, Node, OnError
 from ..ops import Call, Loop, Map
 from ..values import Json
+from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
 from .experience import CONCURRENCY, MAX_ITERS, TYPES
 from .writing import POLICY, Fields, FlowWriter, milliseconds, outputs
 
@@ -77,7 +78,7 @@ class ExperienceWriter(FlowWriter[Around]):
 
     def _order(self, body: Graph) -> None:
         """An experience lists its nodes, then its loops, then its pipelines: writes fold in this order."""
-        kinds = [1 if isinstance(n.op, Loop) else 2 if _is_pipeline(n) else 0 for n in body.nodes]
+        kinds = [1 if _is_loop(n) else 2 if _is_pipeline(n) else 0 for n in body.nodes]
         if self.flow.state and not body.ordered and kinds != sorted(kinds):
             self.refuse(
                 "", "writes in an experience fold nodes first, then loops, then pipelines; write it in this order"
@@ -105,8 +106,12 @@ class ExperienceWriter(FlowWriter[Around]):
 
     def node(self, node: Node, around: Around) -> None:
         path = f"{around.path}{node.id}"
-        self._sound(node, path)
         op: Any = node.op
+        agent = agent_of(op, f"{node.id}.") if isinstance(op, Loop) else None
+        if agent is not None:
+            self._agent(node, agent, around)
+            return
+        self._sound(node, path)
         if isinstance(op, Call):
             self.nodes.append({"id": node.id, **self._call(node, around)})
         elif isinstance(op, Map):
@@ -137,6 +142,25 @@ class ExperienceWriter(FlowWriter[Around]):
         if node.meta.description:
             fields["description"] = node.meta.description
         return fields | self._writes(node, path) | self._on_error(node, path, around)
+
+    def _agent(self, node: Node, agent: AgentParts, around: Around) -> None:
+        path = f"{around.path}{node.id}"
+        self._sound(replace(node, op=Call(tool="", args=NULL), result=None), path)
+        start = agent.start.items if isinstance(agent.start, Arr) else ()
+        asked = dict(start[0].fields) if len(start) == 1 and isinstance(start[0], Obj) else {}
+        if asked.get("role") != Lit("user") or node.result != Ref("out", (node.id, "answer")):
+            self.refuse(path, "an agent in an experience has a prompt alone, and gives its answer")
+        options = {key: value for key, value in agent.options.items() if key != "must_end"}
+        for key in options:
+            if key not in ("output_schema", "max_rounds"):
+                self.refuse(path, f"an agent in an experience has no {key}")
+        fields: Fields = {"kind": "agent", "prompt": self.value(asked.get("content", NULL), f"{path}.prompt", around)}
+        fields |= {"tools": agent.tools} if agent.tools else {}
+        fields |= {key: value for key, value in options.items() if (key, value) != ("max_rounds", MAX_ROUNDS)}
+        if node.meta.description:
+            fields["description"] = node.meta.description
+        fields |= self._writes(node, path) | self._on_error(node, path, around)
+        self.nodes.append({"id": node.id, **fields})
 
     def _writes(self, node: Node, path: str) -> Fields:
         writes = node.writes
@@ -257,6 +281,10 @@ def _nearest(id: str, body: Graph) -> set[str]:
             above.add(one)
             stack.extend(body.needs[one])
     return found - above
+
+
+def _is_loop(node: Node) -> bool:
+    return isinstance(node.op, Loop) and agent_of(node.op, f"{node.id}.") is None
 
 
 def _is_pipeline(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Parts for tests of flows and chains: scripted tools, shuffled timing, and a store that dies.
+"""Parts for tests of flows, chains and agents: scripted tools, a scripted model, shuffled timing, a store that dies.
 
 They are real parts, not mocks: ScriptedTools goes through the same pipeline as every tool, DyingStore
 is a real store up to the write at which it dies. There is no fake clock: delays here are real, so
@@ -14,6 +14,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..claude.scripted import ScriptedModel as ScriptedModel
+from ..claude.scripted import results_in as results_in
+from ..claude.scripted import wants as wants
 from ..frozen import dataclass
 from ..tools.bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
 from ..tools.executor import ExecutorCaller

@@ -1,0 +1,115 @@
+"""JSON out of answers, and tools however they are named."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ropewalk import tool
+from ropewalk.app import App
+from ropewalk.claude import complete_json_with_tools, complete_with_tools, select
+from ropewalk.errors import CompletionFailed, ConfigError, NotFound
+from ropewalk.testing import ScriptedModel, wants
+
+
+@tool
+async def look(at: str) -> str:
+    """Looks at something."""
+    return f"saw {at}"
+
+
+@tool
+async def act(what: str) -> str:
+    """Does something."""
+    return f"did {what}"
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"n": 3}',
+        'Sure!\n```json\n{"n": 3}\n```\nAnything else?',
+        'I think {"n": 3} it is, or {"n": 4}.',
+        '{"n": 3,}',
+        'Ends early: {"n": 3, "why": "because it',
+        '{"n": 3, "more": [1, 2, {"a": ',
+        'First [1, 2], then {"n": 3}',
+        '{"thoughts": "{"}\n{"n": 3}',
+    ],
+)
+def test_json_is_found_and_mended(text: str) -> None:
+    done = asyncio.run(complete_json_with_tools("go", SCHEMA, client=ScriptedModel(text)))
+    assert done.data["n"] == 3
+    assert done.rounds == 1
+
+
+def test_json_that_does_not_fit_is_asked_for_again_with_the_reason() -> None:
+    model = ScriptedModel('{"n": "three"}', "no json at all", '{"n": 3}')
+    done = asyncio.run(complete_json_with_tools("go", SCHEMA, client=model))
+    assert (done.data, done.rounds) == ({"n": 3}, 3)
+    assert 'answer.n: "three" is not of type "integer"' in model.requests[1].messages[-1]["content"]
+    assert "holds no JSON" in model.requests[2].messages[-1]["content"]
+
+
+@pytest.mark.parametrize(("most", "asked"), [(None, 3), (0, 1)])
+def test_there_is_no_default_for_json_that_never_fits(most: int | None, asked: int) -> None:
+    model = ScriptedModel("never")
+    with pytest.raises(CompletionFailed, match="did not fit its schema") as failed:
+        asyncio.run(complete_json_with_tools("go", SCHEMA, client=model, max_corrections=most))
+    assert (failed.value.completion.text, failed.value.completion.data) == ("never", None)
+    assert len(model.requests) == asked
+
+
+def test_a_limit_before_the_json_is_an_error_too() -> None:
+    with pytest.raises(CompletionFailed, match="limit of rounds"):
+        asyncio.run(
+            complete_json_with_tools(
+                "go", SCHEMA, client=ScriptedModel(wants("look", {"at": "x"})), tools=[look], max_rounds=2
+            )
+        )
+
+
+# --- tools by name, gone, selected ----------------------------------------------------------------
+
+
+def test_a_server_that_is_down_leaves_its_tools_out_and_a_wrong_name_is_an_error() -> None:
+    async def run() -> None:
+        model = ScriptedModel("done")
+        async with App("memory", tools=[look], model=model) as app:
+            app.toolbox.add_mcp("gone", {"command": "/no/such/program"})
+            done = await complete_with_tools("go", tools=["look", "gone:read"], app=app)
+            assert (done.text, [one["name"] for one in model.requests[0].tools]) == ("done", ["look"])
+            [said] = done.warnings
+            assert said.startswith("gone:read is left out: ")
+        async with App("memory", tools=[look], model=model) as app:
+            with pytest.raises(NotFound, match="did you mean 'look'"):
+                await complete_with_tools("go", tools=["lok"], app=app)
+            with pytest.raises(NotFound, match="the loop's own"):
+                await complete_with_tools("go", tools=["ropewalk:model"], app=app)
+
+    asyncio.run(run())
+
+
+def test_tools_are_selected_for_a_request() -> None:
+    class Selector:
+        def select_tools(self, query: str, options: Any) -> Any:
+            assert (query, dict(options)) == ("see things", {"max_results": 1})
+            return {"results": [{"name": "look", "score": 0.9}]}
+
+    async def run() -> None:
+        model = ScriptedModel("done")
+        async with App("memory", tools=[look, act], model=model) as app:
+            app.selector = Selector()  # type: ignore[attr-defined]
+            await complete_with_tools("go", tools=select("see things", max_results=1), app=app)
+        assert [one["name"] for one in model.requests[0].tools] == ["look"]
+
+    asyncio.run(run())
+    with pytest.raises(ConfigError, match="no selector"):
+        asyncio.run(complete_with_tools("go", tools=select("x"), client=ScriptedModel("x")))
