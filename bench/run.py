@@ -32,7 +32,7 @@ def main() -> int:
         for name in given.only or CASES:
             for row in CASES[name](bench):
                 found.append(row)
-                print("\n".join(_shown(row)), flush=True)
+                print("\n".join(shown(row)), flush=True)
     for name, reason in bench.failed.items():
         print(f"left out: {name}: {reason}")
     judged = [row for row in found if row.met is not None]
@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _shown(row: Row) -> Iterator[str]:
+def shown(row: Row) -> Iterator[str]:
     """A row, and a line for each contender but the first two."""
     mark = {True: "met", False: "MISSED", None: ""}[row.met]
     target = "" if row.target is None else f"{row.target:g} {row.unit}"

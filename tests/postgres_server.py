@@ -49,7 +49,8 @@ class PostgresServer:
     """A cluster in a directory of its own, reached over a socket in it; `stop` removes both.
     To be started on the main thread: it ends with the thread that started it."""
 
-    def __init__(self) -> None:
+    def __init__(self, fsync: bool = False) -> None:
+        self._sync = "on" if fsync else "off"
         self._home = Path(tempfile.mkdtemp(prefix="rw-pg-", dir="/tmp"))  # A socket's path is short.
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -120,7 +121,12 @@ class PostgresServer:
             raise NoPostgres(f"{name} failed: {done.stdout}{done.stderr}")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        settings = {"fsync": "off", "full_page_writes": "off", "max_connections": "200", "shared_buffers": "32MB"}
+        settings = {
+            "fsync": self._sync,
+            "full_page_writes": self._sync,
+            "max_connections": "200",
+            "shared_buffers": "32MB",
+        }
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self._home / "log").open("ab") as log:
             process = subprocess.Popen(

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
 from ..values import Json, check_json
-from .journal import DECISIONS, ENDS, Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, Wanted, matches
+from .journal import DECISIONS, ENDS, Definition, Entry, Hear, Key, NewRun, Pruned, RunRow, Signal, Wanted, matches
 from .memory_definitions import MemoryDefinitions
 from .memory_record import OWNER, Record, error_text
 from .signal import arrival, given, outgoing, same
@@ -127,6 +127,9 @@ class MemoryStore(MemoryDefinitions):
         with self._lock:
             record = self._runs.get(run_id)
             return [] if record is None else list(record.signals)
+
+    def hear(self, callback: Hear, /) -> Callable[[], None] | None:
+        return None
 
     def prune(
         self,

@@ -9,6 +9,7 @@ sends it again, finds out and is patient: sent twice is the same as sent once.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import struct
 import threading
@@ -106,6 +107,9 @@ class Lane:
             items, self.items = self.items, []
             if self._open:
                 self._open = False
+                if asyncio._get_running_loop() is self.inbox.loop:
+                    self._hang_up()
+                    return items
                 try:
                     self.inbox.loop.call_soon_threadsafe(self._hang_up)
                 except RuntimeError:  # The loop is closed: nobody looks at the socket any more.

@@ -11,14 +11,18 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from ..errors import StoreError
 from .connection import Connection
 from .inbox import Inbox, Item, Outcomes
+from .journal import Hear, News
 from .postgres_lane import INSERT, INSERT_ONE, Lane
+from .postgres_news import Listener, tell, tell_all
 from .postgres_schema import prepare
 from .postgres_session import Session, Target, driver, must_renew, passes
 from .sql_rows import Row, why_not
@@ -30,6 +34,7 @@ PATIENCE: Final = 60.0
 """Seconds in which a server that has gone away may come back, before what waits for it fails."""
 
 _LAST: Final = 5.0  # The same, for a store that is being closed.
+_LONG: Final = 3  # looks at open runs, after which news of them is listened for
 _OFTEN: Final = 3  # batches of entries alone, after which a loop gets a lane of its own
 _BYTES: Final = 8_000_000  # of data in one statement, at most, unless one entry has more
 
@@ -55,6 +60,10 @@ class PostgresWriter(Writer):
         super().__init__(where.name, (failures, UnicodeError), lease, poll)
         self._lanes: dict[Inbox, Lane] = {}
         self._without: dict[Inbox, int] = {}  # how many batches could have used one
+        self._listener: Listener | None = None
+        self._listening = threading.Lock()
+        self._looks = 0
+        self._untold: deque[News] = deque()
 
     # --- entries alone go straight from their loop to the server ---------------------------
 
@@ -72,7 +81,52 @@ class PostgresWriter(Writer):
         inbox.sending()
         return True
 
+    # --- what other processes are told, and tell ---------------------------------------------
+
+    def tell(self, connection: Connection, news: News) -> None:
+        tell(connection, self._where, news)
+
+    def tell_soon(self, news: News) -> None:
+        # Not in the transaction: those that tell something wait for one another until they are on the disk.
+        self._untold.append(news)
+        if len(self._untold) == 1:
+            self.nudge()
+
+    def hear(self, callback: Hear) -> Callable[[], None] | None:
+        listener = self._listen()
+        listener.add(callback)
+        return lambda: listener.remove(callback)
+
+    def attend(self) -> bool:
+        self._looks += 1
+        if self.refusal or (self._looks < _LONG and self._listener is None):
+            return False  # A run that is soon over does without a connection more.
+        return self._listen().live
+
+    def _listen(self) -> Listener:
+        with self._listening:
+            self.check()
+            if self._listener is None:
+                self._listener = Listener(self._where, self.failures)
+                self._listener.add(self._heard)
+            return self._listener
+
+    def _heard(self, news: News) -> None:
+        mine = self.watch.find(news.seq) is not None if news.kind else self.watch.wanted()
+        if mine and news.kind != "end":
+            self.watch.look_soon()
+
+    def close(self) -> None:
+        with self._listening:
+            if self._listener is not None:
+                self._listener.close()
+        super().close()
+
     def tidy(self) -> None:
+        if self._untold:
+            some = [self._untold.popleft() for _ in range(len(self._untold))]
+            with contextlib.suppress(*self.failures):  # Nothing depends on it.
+                tell_all(self.connection, self._where, some)
         for inbox, count in list(self._without.items()):
             if inbox.loop.is_closed():
                 del self._without[inbox]
@@ -155,7 +209,8 @@ class PostgresWriter(Writer):
 
     def connections(self) -> Iterable[Any]:
         lanes = [lane.session for lane in list(self._lanes.values())]
-        return [*lanes, *(one for one in (self._reader, self.connection) if one is not None)]
+        listener = self._listener.session if self._listener is not None else None
+        return [*lanes, *(one for one in (self._reader, self.connection, listener) if one is not None)]
 
     def one_is_to_blame(self, error: Exception) -> bool:
         psycopg = driver()

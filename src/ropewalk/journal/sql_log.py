@@ -12,7 +12,7 @@ from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
 from .claim import moments
 from .connection import Connection, fetch
-from .journal import ENDS, Entry, Key, RunRow, Wanted
+from .journal import ENDS, Entry, Key, News, RunRow, Wanted
 from .sql_rows import Row, keep
 from .sql_signals import park, take
 
@@ -150,6 +150,7 @@ class SqlLog:
 
         stands = str(await self._do(work))
         self._leave("the run has ended")
+        self._writer.tell_soon(News("end", self.seq, self.run.id))
         return stands
 
     async def release(self) -> None:

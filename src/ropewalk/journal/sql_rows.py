@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from ..errors import Fenced, JournalConflict, StoreError
+from ..uncollected import uncollected
 from ..values import Json
 from .blobs import Blob, Packed, is_ref, unpack
 from .connection import Connection, fetch
@@ -89,10 +90,20 @@ def bad_blobs(connection: Connection) -> Iterator[str]:
             yield str(error)
 
 
+@uncollected
 def entries(connection: Connection, seq: int) -> list[Entry]:
     """Everything recorded of a run, in order."""
+    loads = orjson.loads
     return [
-        Entry(path, kind, node, load(connection, data), digest, started, ended)
+        Entry(
+            path,
+            kind,
+            node,
+            None if data is None else load(connection, data) if data[:1] == b"\0" else loads(data),
+            digest,
+            started,
+            ended,
+        )
         for path, kind, node, data, digest, started, ended in fetch(connection, _ENTRIES, (seq,))
     ]
 

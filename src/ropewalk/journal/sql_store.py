@@ -20,7 +20,7 @@ from . import versions
 from .blobs import Packed, dump, pack
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
-from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal, contains, statuses
+from .journal import Definition, Entry, Hear, NewRun, News, Pruned, RunRow, Signal, contains, statuses
 from .lease import me
 from .signal import outgoing
 from .sql_log import SqlLog, packed_value
@@ -126,16 +126,21 @@ class SqlStore:
         if not is_json(run_id):
             return False
         now = time.time()
-        stopped = self._writer.run(
-            lambda c: fetch(
-                c,
+
+        def stop(connection: Connection) -> list[tuple[int]]:
+            stopped = fetch(
+                connection,
                 "UPDATE run SET status = 'stopped', ended_at = ?1, stop_requested = 1"
                 # Or this very request, sent again.
                 " WHERE id = ?2 AND (status IN ('running', 'waiting') OR (status = 'stopped' AND ended_at = ?1))"
                 " RETURNING seq",
                 (now, run_id),
             )
-        )
+            for (seq,) in stopped:
+                self._writer.tell(connection, News("stop", seq, run_id))
+            return stopped
+
+        stopped = self._writer.run(stop)
         if stopped and (log := self._writer.watch.find(stopped[0][0])):
             log.stop_soon()
         return bool(stopped)
@@ -145,7 +150,14 @@ class SqlStore:
         if not is_json(run_id):
             raise NotFound("run", run_id)
         packed = pack(dump(signal.payload, "payload"))
-        seq, sent = self._writer.run(lambda c: send(c, run_id, signal, packed))
+
+        def work(connection: Connection) -> tuple[int, bool]:
+            seq, sent = send(connection, run_id, signal, packed)
+            if sent:
+                self._writer.tell(connection, News("signal", seq, run_id))
+            return seq, sent
+
+        seq, sent = self._writer.run(work)
         if log := self._writer.watch.find(seq):
             log.signal_soon()
         return sent
@@ -156,6 +168,9 @@ class SqlStore:
             return signals(connection, found[0][0]) if found else []
 
         return self._writer.read(look)
+
+    def hear(self, callback: Hear, /) -> Callable[[], None] | None:
+        return self._writer.hear(callback)
 
     def prune(
         self,
@@ -212,6 +227,8 @@ class SqlStore:
         else:
             row, past = await asyncio.to_thread(self._load, got.seq)
             log = SqlLog(self, writer, got.seq, row, keyed(past), finished=row if got.ended else None)
+            if not got.ended:
+                writer.tell_soon(News("take", got.seq, id))
         if not got.ended:
             writer.watch.add(log)
         return log

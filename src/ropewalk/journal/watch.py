@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _LINGER: Final = 1.0
 _SHOW: Final = 1.0
+_SELDOM: Final = 2.0  # seconds between looks while what happens is told
 
 _BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 _RELEASE: Final = "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?"
@@ -48,6 +49,11 @@ class Watch:
     def find(self, seq: int) -> SqlLog | None:
         return self._logs.get(seq)
 
+    def look_soon(self) -> None:
+        """From any thread: something has been done to a run."""
+        self._next_look = 0.0
+        self._writer.nudge()
+
     def wanted(self) -> bool:
         return bool(self._logs) or time.monotonic() < self._linger
 
@@ -58,7 +64,7 @@ class Watch:
         now = time.monotonic()
         if now < self._next_look:
             return
-        self._next_look = now + self._poll
+        self._next_look = now + (max(self._poll, _SELDOM) if self._writer.attend() else self._poll)
         # A failed beat or look is made up for at the next: the lease is many of them long.
         with contextlib.suppress(*self._writer.failures):
             self._writer.patiently(self._look)

@@ -23,6 +23,7 @@ from ..errors import RopewalkError, StoreError
 from .blobs import INLINE, Blob, pack
 from .connection import Connection
 from .inbox import Inbox, Item, Outcomes
+from .journal import Hear, News
 from .sql_rows import Row, keep_blob
 from .watch import Watch
 
@@ -100,6 +101,21 @@ class Writer(ABC):
     def withdraw(self) -> list[Parcel]:
         """When closing: what `commit_here` has under way, to be written here."""
         return []
+
+    def tell(self, connection: Connection, news: News) -> None:  # noqa: B027 - not every database can
+        """Within a transaction: have other processes hear of it when it commits."""
+
+    def tell_soon(self, news: News) -> None:  # noqa: B027 - not every database can
+        """From any thread: have other processes hear of what is committed."""
+
+    def hear(self, callback: Hear) -> Callable[[], None] | None:
+        """See `Store.hear`."""
+        return None
+
+    def attend(self) -> bool:
+        """Called while runs are open, each time they have been looked at: whether `watch.look_soon` is
+        called when something is done to one."""
+        return False
 
     def version(self) -> int | None:
         """Changes when another process has written; None when that cannot be told."""
