@@ -58,7 +58,8 @@ class Heard:
 async def listening(store: PostgresStore) -> None:
     writer = store._writer
     assert isinstance(writer, PostgresWriter)
-    while not writer._listen().live:  # noqa: ASYNC110 - a thread's
+    listener = writer._listen()
+    while listener is not None and not listener.live:  # noqa: ASYNC110 - a thread's
         await asyncio.sleep(0.01)
 
 

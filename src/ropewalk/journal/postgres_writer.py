@@ -62,7 +62,7 @@ class PostgresWriter(Writer):
         self._without: dict[Inbox, int] = {}  # how many batches could have used one
         self._listener: Listener | None = None
         self._listening = threading.Lock()
-        self._looks = 0
+        self._looks, self._deaf = 0, False
         self._untold: deque[News] = deque()
 
     # --- entries alone go straight from their loop to the server ---------------------------
@@ -94,22 +94,24 @@ class PostgresWriter(Writer):
 
     def hear(self, callback: Hear) -> Callable[[], None] | None:
         listener = self._listen()
+        if listener is None:
+            raise StoreError(f"{self.name}: the store is closed")
         listener.add(callback)
         return lambda: listener.remove(callback)
 
     def attend(self) -> bool:
         self._looks += 1
-        if self.refusal or (self._looks < _LONG and self._listener is None):
+        if self._looks < _LONG and self._listener is None:
             return False  # A run that is soon over does without a connection more.
-        return self._listen().live
+        listener = self._listen()
+        return listener is not None and listener.live
 
-    def _listen(self) -> Listener:
+    def _listen(self) -> Listener | None:
         with self._listening:
-            self.check()
-            if self._listener is None:
+            if self._listener is None and not self._deaf:
                 self._listener = Listener(self._where, self.failures)
                 self._listener.add(self._heard)
-            return self._listener
+            return None if self._deaf else self._listener
 
     def _heard(self, news: News) -> None:
         mine = self.watch.find(news.seq) is not None if news.kind else self.watch.wanted()
@@ -118,6 +120,7 @@ class PostgresWriter(Writer):
 
     def close(self) -> None:
         with self._listening:
+            self._deaf = True
             if self._listener is not None:
                 self._listener.close()
         super().close()
