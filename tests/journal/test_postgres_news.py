@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
-from wire import Wire
 
+from faults.wire import Wire
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal import Entry, MemoryStore, NewRun
