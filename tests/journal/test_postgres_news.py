@@ -13,7 +13,7 @@ from faults.wire import Wire
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal import Entry, MemoryStore, NewRun
-from ropewalk.journal.journal import News
+from ropewalk.journal.news import News
 from ropewalk.journal.postgres import PostgresStore
 from ropewalk.journal.postgres_writer import PostgresWriter
 

@@ -157,19 +157,6 @@ class RunRow:
     forked_from: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What some process has done to a run: "stop", "take" (over), "end", "signal"; "" when something may
-    have been missed. `run` is its id, "" where that does not fit; `seq` is for the store itself."""
-
-    kind: str
-    seq: int
-    run: str
-
-
-Hear: TypeAlias = Callable[[News], None]
-
-
 class Log(Protocol):
     """The journal of one run, held by its owner. Used on the event loop that opened it."""
 

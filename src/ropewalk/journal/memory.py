@@ -16,9 +16,10 @@ from functools import cached_property
 
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
 from ..values import Json, check_json
-from .journal import DECISIONS, ENDS, Definition, Entry, Hear, Key, NewRun, Pruned, RunRow, Signal, Wanted, matches
+from .journal import DECISIONS, ENDS, Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, Wanted, matches
 from .memory_definitions import MemoryDefinitions
 from .memory_record import OWNER, Record, error_text
+from .news import Hear
 from .signal import arrival, given, outgoing, same
 
 

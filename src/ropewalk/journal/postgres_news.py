@@ -14,7 +14,7 @@ import threading
 from typing import Any, Final
 
 from .connection import Connection
-from .journal import Hear, News
+from .news import Hear, News
 from .postgres_session import Session, Target
 
 _LONGEST: Final = 7000  # bytes of a message, of 8000 that Postgres takes

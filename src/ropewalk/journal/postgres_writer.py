@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from ..errors import StoreError
 from .connection import Connection
 from .inbox import Inbox, Item, Outcomes
-from .journal import Hear, News
+from .news import Hear, News
 from .postgres_lane import INSERT, INSERT_ONE, Lane
 from .postgres_news import Listener, tell, tell_all
 from .postgres_schema import prepare

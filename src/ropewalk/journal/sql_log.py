@@ -12,7 +12,8 @@ from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
 from .claim import moments
 from .connection import Connection, fetch
-from .journal import ENDS, Entry, Key, News, RunRow, Wanted
+from .journal import ENDS, Entry, Key, RunRow, Wanted
+from .news import News
 from .sql_rows import Row, keep
 from .sql_signals import park, take
 

@@ -20,8 +20,9 @@ from . import versions
 from .blobs import Packed, dump, pack
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
-from .journal import Definition, Entry, Hear, NewRun, News, Pruned, RunRow, Signal, contains, statuses
+from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal, contains, statuses
 from .lease import me
+from .news import Hear, News
 from .signal import outgoing
 from .sql_log import SqlLog, packed_value
 from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs

@@ -23,7 +23,7 @@ from ..errors import RopewalkError, StoreError
 from .blobs import INLINE, Blob, pack
 from .connection import Connection
 from .inbox import Inbox, Item, Outcomes
-from .journal import Hear, News
+from .news import Hear, News
 from .sql_rows import Row, keep_blob
 from .watch import Watch
 
