@@ -12,7 +12,7 @@ from .config.workplace import Workplace
 from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Record
 from .engine.engine import Engine, new_run_id
-from .errors import ConfigError, InvalidFlow, NotFound, PartOfRun
+from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
@@ -324,7 +324,14 @@ class App:
         given = {"definition_id": definition_id, "run_id": run_id, "input": input, "variables": variables}
         job = await self.jobs.new(loaded, **given, executor=executor, on_event=on_event)
         job.park = park
-        return await self.engine.run(job)
+        try:
+            return await self.engine.run(job)
+        except DefinitionChanged as exc:
+            if exc.run_id != run_id:
+                raise  # a flow that it calls as a tool
+            from .runs.upgrade import shown
+
+            raise shown(self, run_id, loaded) from None
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
         """Put a run in line for workers (`engine="dbos"`) and give its id at once; `how` is as in `Workers.submit`."""
@@ -355,12 +362,19 @@ class App:
     async def resume(
         self,
         run_id: str,
+        source: Source | None = None,
         *,
+        upgrade: bool = False,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
         park: bool = False,
     ) -> Outcome:
-        """Go on with a run whose process died, or that waits; a finished run gives its recorded result."""
+        """Go on with a run whose process died, or that waits; a finished run gives its recorded result.
+
+        It goes on with the definition it was started with. Given another one as `source` it raises DefinitionChanged,
+        with every difference; with `upgrade` it goes on under that one (default: the file, or the stored definition,
+        that it was started from). Recorded results stay: one whose arguments no longer fit is a JournalConflict.
+        """
         row = self.store.get_run(run_id)
         if row is None:
             raise NotFound("run", run_id)
@@ -368,6 +382,10 @@ class App:
             raise PartOfRun(run_id, row.parent)
         if row.status in ENDS:
             return outcome({**(row.result or {}), "status": row.status, "executionId": run_id})
+        if source is not None or upgrade:
+            from .runs.upgrade import resume
+
+            return outcome(await resume(self, row, source, upgrade, executor, on_event, park))
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         job.park = park
         return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))

@@ -33,6 +33,7 @@ RopewalkError
 ├── CompletionFailed     a conversation has no result: `.run_id .completion`
 ├── NoExecutor           a run cannot go on without the tool executor it was started with
 ├── JournalConflict      the record of a run does not fit what the flow does now
+│   └── DefinitionChanged        it is to go on under another definition: `.problems` lists what differs
 ├── NotFound             no chain, run or the like has this id
 └── StoreError           the store cannot be read or written
     └── Fenced           another process has taken the run over: `.run_id`
@@ -362,6 +363,16 @@ class JournalConflict(RopewalkError):
     def __init__(self, run_id: str, path: str, message: str) -> None:
         self.run_id, self.path = run_id, path
         super().__init__(f"run {run_id}: {path + ': ' if path else ''}{message}")
+
+
+class DefinitionChanged(JournalConflict):
+    """A run pins the definition it was started with, and this is another one; `problems` are the differences."""
+
+    def __init__(self, run_id: str, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        names = ", ".join(p.path for p in self.problems[:5]) + (", ..." if len(self.problems) > 5 else "")
+        message = f"the run was started with another definition{names and ', which differs in '}{names}"
+        super().__init__(run_id, "", f"{message}; to go on under this one: ropewalk resume {run_id} --upgrade FILE")
 
 
 class NotFound(RopewalkError):

@@ -5,6 +5,7 @@ To start a run in a new way (a fork, a chunk of a distributed one), make its Job
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,19 +54,30 @@ class Jobs:
         state = check_json(dict(variables), "variables") if variables else None
         return self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
 
-    async def again(
-        self, row: RunRow, *, executor: Executor | None = None, on_event: Callable[[Event], None] | None = None
-    ) -> Job:
-        """The job of a run that exists, with the definition it was started with. Raises NoExecutor when the
-        run's tools were called by an executor and none is given."""
-        context = row.context or {}
-        if context.get("executor") and executor is None:
+    def executor_for(self, row: RunRow, executor: Executor | None) -> Executor | None:
+        """Who calls the tools of a run that exists; NoExecutor when an executor did and none is given."""
+        if (row.context or {}).get("executor") and executor is None:
             raise NoExecutor(row.id)
+        return executor
+
+    async def again(
+        self,
+        row: RunRow,
+        *,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        loaded: Loaded | None = None,
+    ) -> Job:
+        """The job of a run that exists, with the definition it was started with, or `loaded`. Raises NoExecutor
+        when the run's tools were called by an executor and none is given."""
+        context = row.context or {}
+        self.executor_for(row, executor)
         if (root := context.get("root")) is not None:
             from .experiences import still_there
 
             still_there(root, row.id)
-        loaded = self._app.definitions.loaded({**row.document, "kind": row.kind}, root=root)
+        if loaded is None:
+            loaded = self._app.definitions.loaded({**row.document, "kind": row.kind}, root=root)
         if executor is None:
             await self.ready(loaded)
         state = context.get("variables")
@@ -106,18 +118,21 @@ class Jobs:
         definition_id: str | None,
         on_event: Callable[[Event], None] | None,
     ) -> Job:
+        context: dict[str, Json] = {
+            "variables": state,
+            "executor": isinstance(caller, ExecutorCaller),
+            "project": self._app.project,
+            "root": loaded.root,
+        }
+        if loaded.file is not None:
+            context["file"] = os.path.abspath(loaded.file.file)
         new = NewRun(
             id=run_id,
             kind=loaded.kind,
             name=loaded.name,
             definition_id=definition_id,
             input=input,
-            context={
-                "variables": state,
-                "executor": isinstance(caller, ExecutorCaller),
-                "project": self._app.project,
-                "root": loaded.root,
-            },
+            context=context,
             document=loaded.document,
             fingerprint=loaded.fingerprint,
         )

@@ -12,7 +12,7 @@ from ..ir import Getter, Step, whole
 from ..journal.journal import Entry
 from ..values import Json, digest
 from .caller import Lease
-from .frame import RUN, Frame, Spot, path_of
+from .frame import RUN, Frame, Spot, key_of, path_of
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
 clock = time.monotonic
@@ -43,12 +43,18 @@ def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot) -> Step:
             known = run_.log.past.get((path, "call")) or run_.log.past.get((path, "call_failed"))
             if known is not None:
                 if known.digest != mark:
-                    raise JournalConflict(
-                        run_.id, path, f"the journal holds a call of {tool} with other arguments than now"
+                    again = f"ropewalk runs retry {run_.id} --from {spot.name}"
+                    said = (
+                        f"the journal holds a call of {tool} with other arguments than now; to call it again: {again}"
                     )
+                    raise JournalConflict(run_.id, path, said)
                 if known.kind == "call_failed":
                     raise PastFailure(known.data)
                 return known.data
+            offer = run_.log.past.get((key_of(frame, spot), "offer"))
+            if offer is not None and offer.digest == mark:  # a fork takes what the other run has
+                await run_.log.append(Entry(path, "call", spot.id, offer.data, mark, offer.started, offer.ended))
+                return offer.data
         started = run_.now()
         run_.touch(spot.id)
         try:

@@ -13,8 +13,7 @@ from typing import Any
 
 from uuid_utils import uuid7
 
-from ..errors import InvalidValue, JournalConflict, NoExecutor, RunBusy, StoreError
-from ..events import Event
+from ..errors import DefinitionChanged, InvalidValue, JournalConflict, NoExecutor, RunBusy, StoreError
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.waiting import shown
@@ -156,7 +155,7 @@ class Engine:
             spent = log.run.spent
             if log.run.fingerprint and log.run.fingerprint != job.new.fingerprint:
                 await log.release()
-                raise JournalConflict(job.new.id, "", "the run was started with another definition")
+                raise DefinitionChanged(job.new.id, ())
             if (log.run.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
                 await log.release()
                 raise NoExecutor(job.new.id)

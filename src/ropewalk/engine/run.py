@@ -289,7 +289,7 @@ class Run(Lane):
         """See `Ending.ran`. What ran inside a node that failed after all is known from its failure, or from
         the journal where a resumed run does not enter it again."""
         found = {spot.id for spot, inner, _, _ in self.steps() if status_in(inner[spot.slot]) in ("ok", "failed")}
-        paths = [path for path, kind in self.log.past if kind not in ("skip", "ending")]
+        paths = [path for path, kind in self.log.past if kind not in ("skip", "ending", "offer")]
         paths += [failed.path for failed in self.errors]
         paths += [attempt[3].path for attempt in self.attempts]
         for track in self.records:

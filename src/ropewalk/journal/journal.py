@@ -28,7 +28,8 @@ STATUSES: Final = ("running", "waiting", *ENDS)
 DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signal"))
 """Kinds that are written once and stand: a second, different one is a JournalConflict. Of any
 other kind ("call_failed", "attempt", "node", "skip") the latest stands. The store itself writes one more:
-"ending" (see `ending`)."""
+"ending" (see `ending`); an "offer" is a call of the run that this one was forked from, at its path without attempts,
+for a call with the same arguments."""
 
 Key: TypeAlias = tuple[str, str]
 """(path, kind)"""
@@ -214,6 +215,10 @@ class Log(Protocol):
         False, and nothing is changed, when a signal with one of these names is kept already, or when
         the run was stopped: then there is something to do.
         """
+        ...
+
+    async def pin(self, document: Json, fingerprint: str, /) -> None:
+        """Have the run go on under another definition, in `run` too."""
         ...
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:

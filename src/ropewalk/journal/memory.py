@@ -309,6 +309,13 @@ class MemoryLog:
             record.status, record.due, record.log = "waiting", due, None
             return True
 
+    async def pin(self, document: Json, fingerprint: str) -> None:
+        with self._store._lock:
+            if self._record.log is not self:
+                raise self._lost()
+            self._record.new = dataclasses.replace(self._record.new, document=document, fingerprint=fingerprint)
+            self.__dict__.pop("run", None)
+
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
         if status not in ENDS:
             raise ValueError(f"{status!r} does not end a run; one of {', '.join(ENDS)} does")

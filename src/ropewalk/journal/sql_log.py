@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -136,6 +137,19 @@ class SqlLog:
         if parked:
             self._leave("the run was parked")
         return parked
+
+    async def pin(self, document: Json, fingerprint: str) -> None:
+        packed = await packed_value(document, "document")
+
+        def work(connection: Connection) -> None:
+            self._write_lease(connection)
+            connection.execute(
+                "UPDATE run SET document = ?, fingerprint = ? WHERE seq = ?",
+                (keep(connection, packed, self.seq), fingerprint, self.seq),
+            )
+
+        await self._do(work)
+        self.run = dataclasses.replace(self.run, document=document, fingerprint=fingerprint)
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
         if status not in ENDS:

@@ -12,11 +12,11 @@ from ..errors import NotFound
 from ..frozen import dataclass
 from ..ir import Flow, Graph, Node, bodies, refs_inside
 from ..journal.journal import Entry, Key
-from ..ops import Loop
+from ..ops import Loop, Wait
 from ..values import closest
 from .instances import Attempt, Instance, Instances, without_attempts
 
-_ENDED = frozenset(("attempt", "call_failed", "node", "skip"))
+ENDED = frozenset(("attempt", "call_failed", "node", "skip"))
 """What says how an attempt ended; the rest says what it did."""
 _CARRIED = frozenset(("prev", "state"))
 
@@ -57,7 +57,7 @@ class Cone:
         return [
             (entry.path, entry.kind)
             for entry in entries
-            if self.holds(entry.path) or (entry.path in self.ended and entry.kind in _ENDED)
+            if self.holds(entry.path) or (entry.path in self.ended and entry.kind in ENDED)
         ]
 
     def _onward(self, instance: Instance) -> None:
@@ -71,8 +71,11 @@ class Cone:
             self.ended.add(owner.path)
             op = owner.instance.node.op
             if isinstance(op, Loop) and carries(op):
-                later = [label for label in owner.inside if int(label) > int(region.label)]
-                self.redo.update(f"{owner.path}[{label}]" for label in later)
+                if region.label:
+                    later = [label for label in owner.inside if int(label) > int(region.label)]
+                    self.redo.update(f"{owner.path}[{label}]" for label in later)
+                else:  # of the flow, not of a run: any round
+                    self.redo.update(region.prefix + node.id for node in region.graph.nodes)
             instance = owner.instance
 
     def _dependents(self, graph: Graph, node_id: str) -> set[str]:
@@ -101,9 +104,18 @@ def failures(found: Instances) -> Iterator[Failure]:
             if fact is not None and (fact.data["due"] is not None or (on_error is not None and not on_error.reported)):
                 continue  # about to be tried once more; or made up for
             mine = fatal and not (fact is not None and on_error is not None)
-            if fact is not None or ("call_failed" in last.facts and "call" not in last.facts):
+            if fact is not None or ("call_failed" in last.facts and "call" not in last.facts) or _refused(last):
                 yield Failure(last, mine)
             waiting += ((inner, mine) for inner in last.inside.values())
+
+
+def _refused(attempt: Attempt) -> bool:
+    """Whether a wait came to nothing: nobody answered in time, or the answer was no."""
+    op, signal = attempt.instance.node.op, attempt.facts.get("signal")
+    if not isinstance(op, Wait) or signal is None:
+        return False
+    said = signal.data.get("value")
+    return "late" in signal.data or (op.approval is not None and not (isinstance(said, dict) and said.get("approved")))
 
 
 def following(graph: Graph) -> dict[str, list[str]]:

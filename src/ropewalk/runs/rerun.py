@@ -7,22 +7,24 @@ of it: those that failed go on in the same way, those that are done again forget
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..errors import NotFound, NothingToRetry, PartOfRun, RunBusy, StoreError
+from ..errors import NothingToRetry, PartOfRun, RunBusy, StoreError
 from ..events import Event
 from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
-from ..values import Json, closest
+from ..values import Json
 from .cone import Cone, Failure, failures, named
 from .instances import Instances
+from .pinned import MOST_PARTS, known, pinned
+from .upgrade import pin, upgraded
 
 if TYPE_CHECKING:
     from ..app import App
+    from ..definitions import Source
     from ..jobs import Executor
 
-MOST_PARTS = 100_000
 _WELL = ("completed", "partial")
 
 
@@ -39,16 +41,23 @@ async def retry(
     app: App,
     run_id: str,
     nodes: Sequence[str],
+    source: Source | None,
+    upgrade: bool,
     executor: Executor | None,
     on_event: Callable[[Event], None] | None,
+    park: bool,
 ) -> dict[str, Json]:
     """See `Runs.retry`."""
     store = app.store
-    row = ended(store, run_id)
-    job = await app.jobs.again(row, executor=executor, on_event=on_event)
+    row = at_rest(store, run_id, nodes)
+    to = upgraded(app, row, source, upgrade)
+    job = await app.jobs.again(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
+    job.park = park
     planned(job.flow, row, store.history(run_id), store, nodes)  # before anything changes
     log = await store.reopen(run_id, again=True)
     try:
+        if to is not None:
+            await pin(log, *to)
         await _forget(app, log, planned(job.flow, row, list(log.past.values()), store, nodes))
     except BaseException:
         await log.release()
@@ -56,25 +65,22 @@ async def retry(
     return await app.engine.drive(job, log)
 
 
-def ended(store: Store, run_id: str) -> RunRow:
-    """The run, which has ended and is part of no other; else the error that says what is to be done instead."""
+def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
+    """The run, which has ended (or was left by its process, where one says what is to run again) and is part of no
+    other; else the error that says what is to be done instead."""
     row = known(store, run_id)
     if row.parent is not None:
         raise PartOfRun(run_id, row.parent)
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to go on with them")
+    if row.status == "waiting":
+        raise NothingToRetry(run_id, "it waits for an event, an approval or a time, and goes on when that has come")
     if row.ended_at is None:
         if any(orphan.id == run_id for orphan in store.orphans()):
+            if nodes:
+                return row
             raise NothingToRetry(run_id, f"its process is gone before it ended; go on with: ropewalk resume {run_id}")
         raise RunBusy(run_id, row.owner)
-    return row
-
-
-def known(store: Store, run_id: str) -> RunRow:
-    """The run; NotFound, with what was probably meant, where there is none."""
-    row = store.get_run(run_id)
-    if row is None:
-        raise NotFound("run", run_id, suggestion=closest(run_id, [one.id for one in store.list_runs(limit=200)]))
     return row
 
 
@@ -149,12 +155,7 @@ async def _part_again(app: App, part: RunRow, anew: bool) -> None:
             entries = [entry for entry in log.past.values() if entry.kind != "ending"]
             again = Again([(e.path, e.kind) for e in entries], [(one, True) for one in inner.values()])
         else:
-            flow = app.definitions.loaded({**row.document, "kind": row.kind}, root=_root(row)).flow
-            again = planned(flow, row, list(log.past.values()), store, ())
+            again = planned(pinned(app, row).flow, row, list(log.past.values()), store, ())
         await _forget(app, log, again)
     finally:
         await log.release()
-
-
-def _root(row: RunRow) -> Any:
-    return (row.context or {}).get("root")

@@ -7,15 +7,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..engine.waits import APPROVAL
-from ..errors import JournalConflict, NotFound, NotWaiting, RunEnded
 from ..events import Event
-from ..journal.journal import ENDS, Entry, RunRow
-from ..journal.waiting import iso, open_waits, shown, worded
+from ..journal.journal import ENDS, Entry, Pruned, RunRow
+from ..journal.waiting import iso, open_waits, shown
 from ..values import Json
+from .pinned import SAME
 
 if TYPE_CHECKING:
     from ..app import App, Outcome
+    from ..definitions import Source
     from ..jobs import Executor
 
 EVENT_OF = {
@@ -50,18 +50,31 @@ class Runs:
     def list(
         self,
         *,
-        status: str | None = None,
+        status: str | Sequence[str] | None = None,
         kind: str | None = None,
         definition_id: str | None = None,
+        flow: str | None = None,
         text: str | None = None,
         since: float | None = None,
+        until: float | None = None,
+        after: str | None = None,
         all: bool = False,
         limit: int = 50,
     ) -> Listed:
         """The newest runs first, without their large values; with `all` also those that are part of
-        another: flows that it called as tools."""
+        another: flows that it called as tools. `status` may be several, `flow` is a definition's id or name;
+        the list goes on behind the run `after`."""
         return self.store.list_runs(
-            status=status, kind=kind, definition_id=definition_id, text=text, since=since, top=not all, limit=limit
+            status=status,
+            kind=kind,
+            definition_id=definition_id,
+            flow=flow,
+            text=text,
+            since=since,
+            until=until,
+            after=after,
+            top=not all,
+            limit=limit,
         )
 
     def row(self, run_id: str) -> RunRow | None:
@@ -84,6 +97,9 @@ class Runs:
             **summary(row, self.current(row)),
             "interrupted": row.status == "running" and run_id in self.interrupted(),
             "definitionId": row.definition_id,
+            "version": self.version(row),
+            "fingerprint": row.fingerprint,
+            "forkedFrom": row.forked_from,
             "parent": row.parent,
             "owner": row.owner,
             "input": row.input,
@@ -110,84 +126,85 @@ class Runs:
         """Stop a run that is running or waiting, in whatever process; True when it was."""
         return self.engine.stop(run_id)
 
+    def version(self, row: RunRow) -> int | None:
+        """Which version of its stored definition a run goes by; None for one that is not stored."""
+        if row.definition_id is None:
+            return None
+        kept = self.store.list_versions(row.kind, row.definition_id)
+        return next((one.version for one in kept if one.fingerprint == row.fingerprint), None)
+
     async def retry(
         self,
         run_id: str,
         from_nodes: Sequence[str] = (),
         *,
+        definition: Source | None = None,
+        upgrade: bool = False,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
+        park: bool = False,
     ) -> Outcome:
         """Go on with a run that has ended: what failed runs again, of a for_each only the items that failed. With
         `from_nodes` (ids, names or paths such as `each[3]/fetch`) those and everything that depends on them.
 
-        Everything else keeps its recorded result. Raises NothingToRetry where that would do nothing, NotFound for a
-        run or node that is not there, RunBusy while the run is being executed.
+        Everything else keeps its recorded result. `definition` and `upgrade` are those of `app.resume`. Raises
+        NothingToRetry where that would do nothing, NotFound for a run or node that is not there, RunBusy while the
+        run is being executed.
         """
         from .rerun import retry
 
-        return self.app.outcome(await retry(self.app, run_id, from_nodes, executor, on_event))
+        done = await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park)
+        return self.app.outcome(done)
 
-    def waiting(self, run_id: str | None = None) -> Waiting:
-        """What a run waits for, or what all runs that are running or waiting do: events and approvals, each with
-        its run, its path and its node. Raises NotFound for an unknown run."""
-        if run_id is None:
-            rows = [row for status in ("running", "waiting") for row in self.store.list_runs(status=status, limit=MOST)]
-            ids = sorted(row.id for row in rows)
-        else:
-            ids = [run_id] if self._known(run_id).status not in ENDS else []
-        return [{"runId": id, **shown(wait)} for id in ids for wait in open_waits(self.history(id))]
-
-    def send(self, run_id: str, event: str, payload: Json = None, *, id: str | None = None, early: bool = True) -> bool:
-        """Send an event to a run; it is kept until a wait for it takes it. The same `id` is sent once: False when
-        it was there. Not `early` it is refused (NotWaiting) unless the run waits for it now."""
-        if not early:
-            waits = self.waiting(run_id) if self._open(run_id) else []
-            if not any(wait.get("event") == event for wait in waits):
-                raise NotWaiting(run_id, f"the event {event!r}", map(worded, waits))
-        return self.store.send(run_id, event, payload, id=id)
-
-    def approve(
+    async def fork(
         self,
         run_id: str,
-        name: str | None = None,
         *,
-        approved: bool = True,
-        by: str | None = None,
-        note: str | None = None,
-    ) -> dict[str, Json]:
-        """Answer an approval that the run waits for: the one at this path or of this node, the only one without a
-        `name`. Gives what was answered; raises NotWaiting when there is none, or more than one."""
-        self._open(run_id)
-        waits = self.waiting(run_id)
-        asked = [wait for wait in waits if "approval" in wait and name in (None, wait["path"], wait["node"])]
-        what = "an approval" if name is None else f"an approval at {name!r}"
-        if len(asked) != 1:
-            why = f"there are {len(asked)}, name one: {', '.join(wait['path'] for wait in asked)}" if asked else ""
-            raise NotWaiting(run_id, what if not asked else "one approval only", map(worded, waits), why)
-        [wait] = asked
-        if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
-            raise NotWaiting(run_id, what, why=f"its time was over at {wait['due']}")
-        answer = {"approved": approved, "by": by, "note": note}
-        try:
-            sent = self.store.send(run_id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")
-        except JournalConflict:
-            sent = False
-        if not sent:
-            raise NotWaiting(run_id, what, why=f"{wait['path']} has been answered already")
-        return {**wait, **answer}
+        input: Json = SAME,
+        definition: Source | None = None,
+        at: Sequence[str] = (),
+        new_id: str | None = None,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        park: bool = False,
+    ) -> Outcome:
+        """Start a new run from one of before, with another input or definition. What was recorded is reused where a
+        call would be made with the same arguments; the nodes `at`, and what depends on them, run in any case. The
+        other run stays as it is."""
+        from .fork import fork
 
-    def _known(self, run_id: str) -> RunRow:
-        row = self.store.get_run(run_id)
-        if row is None:
-            raise NotFound("run", run_id)
-        return row
+        return self.app.outcome(await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park))
 
-    def _open(self, run_id: str) -> RunRow:
-        row = self._known(run_id)
-        if row.status in ENDS:
-            raise RunEnded(run_id, row.status)
-        return row
+    def diff(self, a: str, b: str) -> dict[str, Json]:
+        """What differs between two runs: definition, input, node by node status, value and error, result."""
+        from .changes import changes
+        from .difference import difference
+        from .pinned import known, pinned
+
+        one, other = known(self.store, a), known(self.store, b)
+        made = []
+        if one.fingerprint != other.fingerprint and one.kind == other.kind:
+            made = changes(pinned(self.app, one).flow, pinned(self.app, other).flow)
+        return difference((one, self.history(a)), (other, self.history(b)), made)
+
+    def prune(
+        self,
+        *,
+        older_than: float | None = None,
+        keep: int | None = None,
+        status: Sequence[str] = (),
+        dry: bool = False,
+    ) -> Pruned:
+        """Delete runs that ended more than `older_than` seconds ago, or are not among the newest `keep`, with all
+        that is recorded of them; with `dry` only say how many and how much."""
+        before = None if older_than is None else time.time() - older_than
+        return self.store.prune(before=before, keep=keep, status=status, dry=dry)
+
+    def export(self, run_id: str) -> dict[str, Json]:
+        """Everything the store holds of a run and its parts; what is recorded of secrets is their names."""
+        from .export import export
+
+        return export(self.store, run_id)
 
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
         """Its events so far and as they are recorded, until the run has ended, or waits without a process, or its
@@ -236,7 +253,7 @@ def steps(history: Iterable[Entry]) -> list[dict[str, Json]]:
     told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
     found = []
     for entry in listed:
-        if entry.kind == "ending" or (entry.kind == "attempt" and entry.path in told):
+        if entry.kind in ("ending", "offer") or (entry.kind == "attempt" and entry.path in told):
             continue
         row = step(entry)
         if entry.kind == "node" and entry.path in failed:

@@ -95,7 +95,9 @@ def ls(
     given = {"status": status, "kind": kind, "definition_id": definition, "text": text}
     for name, value in given.items():
         check_json(value, name)
-    rows = app.runs.list(**given, since=since, all=all, limit=limit)
+    rows = app.runs.list(
+        status=status, kind=kind, definition_id=definition, text=text, since=since, all=all, limit=limit
+    )
     gone = app.runs.interrupted() if any(row.status == "running" for row in rows) else set()
     return Answer({"runs": [{**summary(row), "interrupted": row.id in gone} for row in rows]})
 

@@ -1,0 +1,41 @@
+"""A run and the definition it goes by: that which it was started with, or another one that is to take its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import InvalidFlow, NotFound, Problem
+from ..journal.journal import RunRow, Store
+from ..values import closest
+
+if TYPE_CHECKING:
+    from ..app import App
+    from ..definitions import Loaded, Source
+
+MOST_PARTS = 100_000
+SAME: Final[Any] = object()
+"""An input that is not given: that of the run."""
+_ALIKE = 200
+
+
+def known(store: Store, run_id: str) -> RunRow:
+    """The run; NotFound, with what was probably meant, where there is none."""
+    row = store.get_run(run_id)
+    if row is None:
+        raise NotFound("run", run_id, suggestion=closest(run_id, [one.id for one in store.list_runs(limit=_ALIKE)]))
+    return row
+
+
+def pinned(app: App, row: RunRow) -> Loaded:
+    """The definition that a run was started with, or upgraded to."""
+    return app.definitions.loaded({**row.document, "kind": row.kind}, root=(row.context or {}).get("root"))
+
+
+def other(app: App, row: RunRow, source: Source) -> Loaded:
+    """Another definition for a run; InvalidFlow unless it is sound and in the same notation."""
+    loaded = app.load(source)
+    if loaded.kind != row.kind:
+        message = f"this is a {loaded.kind}; run {row.id} is one of a {row.kind}, and goes on with nothing else"
+        raise InvalidFlow([Problem(path="kind", message=message)])
+    app.ensure(loaded)
+    return loaded

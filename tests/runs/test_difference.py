@@ -1,0 +1,57 @@
+"""Two runs side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from ropewalk import App
+from ropewalk.errors import NotFound
+from ropewalk.journal import Store
+from ropewalk.runs.difference import MOST, values
+from ropewalk.testing import ScriptedTools, fails
+
+from .test_fork import document
+
+
+async def test_runs_are_compared_node_by_node(store: Store) -> None:
+    from ropewalk.expr.ast import Lit
+
+    async with App(store) as app:
+        one = ScriptedTools(a=lambda x: {"rows": [x, 2]}, b=lambda of: of, c=lambda a, b: [a, b])
+        other = ScriptedTools(a=lambda x: {"rows": [x, 2]}, b=lambda of: of, c=fails("no luck"))
+        await app.run(document(), {"x": 1}, run_id="one", executor=one)
+        await app.run(document(Lit(7)), {"x": 3}, run_id="two", executor=other)
+        told = app.runs.diff("one", "two")
+        assert told["definition"] == [{"path": "b", "what": "changed", "fields": ["args"]}]
+        assert told["input"] == [{"path": "x", "a": 1, "b": 3}]
+        nodes = {node["path"]: node for node in told["nodes"]}
+        assert nodes["a"]["value"] == [{"path": "rows[0]", "a": 1, "b": 3}]
+        assert nodes["b"]["value"] == [{"path": "", "a": 0, "b": 7}]
+        assert nodes["c"]["status"] == ["ok", "failed"]
+        assert nodes["c"]["error"] == [None, "no luck"]
+        assert (told["a"]["status"], told["b"]["status"]) == ("completed", "failed")
+        same = app.runs.diff("one", "one")
+        assert (same["nodes"], same["same"], same["input"], same["result"], same["error"]) == ([], 3, [], [], None)
+        await app.run(document(), {"x": 1}, run_id="three", executor=fails_first())
+        gone = {node["path"]: node["what"] for node in app.runs.diff("one", "three")["nodes"]}
+        assert gone["c"] == "removed"
+        with pytest.raises(NotFound, match="did you mean 'one'"):
+            app.runs.diff("on", "two")
+
+
+def fails_first() -> ScriptedTools:
+    return ScriptedTools(a=fails("no"), b=1)
+
+
+def test_what_differs_is_told_by_place_and_no_more_than_can_be_read() -> None:
+    assert values({"a": [1, {"b": None}]}, {"a": [1, {"b": 0}], "c": 1}) == [
+        {"path": "a[1].b", "a": None, "b": 0},
+        {"path": "c", "b": 1},
+    ]
+    assert values([1, 2], [1]) == [{"path": "[1]", "a": 2}]
+    assert values(True, 1) == [{"path": "", "a": True, "b": 1}]
+    assert values({}, {}) == []
+    many = values(list(range(100)), [])
+    assert (len(many), many[-1]) == (MOST + 1, {"path": "", "more": 100 - MOST})
+    (long,) = values("x" * 10_000, "")
+    assert len(long["a"]) < 300

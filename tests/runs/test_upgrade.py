@@ -1,0 +1,124 @@
+"""Going on under a changed definition: refused with the difference, unless it is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk import App
+from ropewalk.errors import DefinitionChanged, JournalConflict, NotFound
+from ropewalk.journal import MemoryStore, Store
+from ropewalk.testing import DyingStore, ScriptedTools, fails
+
+CHAIN = """\
+kind: chain
+id: c
+name: c
+mode: sequential
+nodes:
+  - {id: a, type: TOOL, tool: a, params: {n: 1}}
+  - {id: b, type: TOOL, tool: b, params: {of: $output.a}}
+  - {id: c, type: TOOL, tool: c, params: {of: $output.b}}
+"""
+
+
+def tools() -> ScriptedTools:
+    return ScriptedTools(a=lambda n: n, b=lambda of: of + 1, c=lambda of, more=0: of * 10 + more)
+
+
+async def interrupted(store: MemoryStore, source: Any, made: ScriptedTools, at: int = 2) -> None:
+    """A run whose process dies when it records the `at`-th fact."""
+    dying = DyingStore(store, at)
+    app = App(dying)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="dies"):
+        await app.run(source, run_id="r", executor=made)
+    store._runs["r"].log = None  # as a dead process leaves it
+
+
+async def test_a_changed_definition_is_refused_with_what_differs(tmp_path: Path) -> None:
+    store = MemoryStore(durable=True)
+    file = tmp_path / "chain.yaml"
+    file.write_text(CHAIN)
+    made = tools()
+    await interrupted(store, file, made)
+    changed = CHAIN.replace("of: $output.b}", "of: $output.b, more: 5}")
+    file.write_text(changed + "  - {id: d, type: TOOL, tool: c, params: {of: 1}}\n")
+    app = App(store)
+    for attempt in (
+        lambda: app.resume("r", file, executor=made),
+        lambda: app.run(file, run_id="r", executor=made),
+    ):
+        with pytest.raises(DefinitionChanged, match=r"differs in .*c, d") as caught:
+            await attempt()
+        told = {p.path: p for p in caught.value.problems}
+        assert told["c"].message == "changed in params"
+        assert told["d"].message == "is new"
+        place = told["c"].place
+        assert place is not None
+        assert (place.file, place.line) == (str(file), 8)
+    result = await app.resume("r", upgrade=True, executor=made)
+    assert result.results["c"] == 25
+    assert result.results["d"] == 10
+    assert [call.tool for call in made.calls].count("a") == 1
+    row = store.get_run("r")
+    assert row is not None
+    assert row.fingerprint == app.load(file).fingerprint
+
+
+async def test_without_upgrade_a_run_goes_on_with_what_it_was_started_with(tmp_path: Path) -> None:
+    store = MemoryStore(durable=True)
+    file = tmp_path / "chain.yaml"
+    file.write_text(CHAIN)
+    made = tools()
+    await interrupted(store, file, made)
+    file.write_text(CHAIN.replace("of: $output.b}", "of: $output.b, more: 5}"))
+    assert (await App(store).resume("r", executor=made)).results["c"] == 20
+
+
+async def test_a_recorded_call_that_no_longer_fits_is_a_conflict_that_says_what_helps(tmp_path: Path) -> None:
+    store = MemoryStore(durable=True)
+    made = tools()
+    await interrupted(store, {"kind": "chain", **_document()}, made)
+    other = _document()
+    other["nodes"][0]["params"] = {"n": 5}
+    app = App(store)
+    with pytest.raises(NotFound, match="it was given as a document; name the file"):
+        await app.resume("r", upgrade=True, executor=made)
+    with pytest.raises(JournalConflict, match=r"run r: a: .*ropewalk runs retry r --from a"):
+        await app.resume("r", other, upgrade=True, executor=made)
+    assert (await app.runs.retry("r", ["a"], executor=made)).results == {"a": 5, "b": 6, "c": 60}
+
+
+async def test_a_failed_run_can_be_retried_under_a_mended_definition() -> None:
+    made = ScriptedTools(a=1, b=fails("no such b"), better=3, c=lambda of: of)
+    mended = _document()
+    mended["nodes"][1]["tool"] = "better"
+    app = App(MemoryStore(durable=True))
+    assert (await app.run(_document(), run_id="r", executor=made)).status == "failed"
+    with pytest.raises(DefinitionChanged, match="differs in b"):
+        await app.runs.retry("r", definition=mended, executor=made)
+    done = await app.runs.retry("r", definition=mended, upgrade=True, executor=made)
+    assert (done.status, done.results) == ("completed", {"a": 1, "b": 3, "c": 3})
+    assert [call.tool for call in made.calls] == ["a", "b", "better", "c"]
+
+
+async def test_a_stored_chain_is_upgraded_to_its_newest_version(store: Store) -> None:
+    made = ScriptedTools(a=1, b=fails("no such b"), better=3, c=lambda of: of)
+    async with App(store) as app:
+        await app.chains.create_chain(_document())
+        await app.chains.execute_chain("c", {"executionId": "r"}, made)
+        mended = _document()
+        mended["nodes"][1]["tool"] = "better"
+        await app.chains.create_chain(mended)
+        assert (app.runs.get("r") or {})["version"] == 1
+        assert (await app.runs.retry("r", upgrade=True, executor=made)).status == "completed"
+        assert (app.runs.get("r") or {})["version"] == 2
+        assert [one.version for one in store.list_versions("chain", "c")] == [2, 1]
+
+
+def _document() -> dict[str, Any]:
+    from ropewalk.source import load
+
+    return dict(load(CHAIN, name="chain").data)
