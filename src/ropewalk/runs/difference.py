@@ -9,7 +9,7 @@ from ..journal.journal import Entry, RunRow
 from ..values import Json
 from .changes import Change
 from .instances import without_attempts
-from .seen import step
+from .steps import step
 
 MOST: Final = 20
 """Differences told of one value."""

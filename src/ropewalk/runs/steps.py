@@ -1,0 +1,95 @@
+"""Rows and journals as people read them: lines, steps, events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..events import Event
+from ..journal.journal import Entry, RunRow
+from ..journal.waiting import iso
+from ..values import Json
+
+EVENT_OF = {
+    "call": "node.finished",
+    "node": "node.finished",
+    "call_failed": "node.failed",
+    "attempt": "attempt.failed",
+    "skip": "node.skipped",
+    "timer": "timer.set",
+    "wait": "wait.started",
+    "signal": "signal.received",
+    "items": "items.listed",
+    "branch": "branch.taken",
+    "ending": "run.retried",
+}
+
+DECIDED = ("items", "branch", "timer", "wait", "signal")
+
+
+def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
+    """A run in a line of a list."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "kind": row.kind,
+        "status": row.status,
+        "startTime": iso(row.started_at),
+        "endTime": iso(row.ended_at),
+        "currentNode": current,
+        "resultCount": row.result_count,
+        "errorCount": row.error_count,
+    }
+
+
+def steps(history: Iterable[Entry]) -> list[dict[str, Json]]:
+    """A journal as the steps that people read, each once: what is recorded of a failed attempt beside
+    its call, or beside the block that it ended, is one step with it."""
+    listed = list(history)
+    failed = {entry.path: entry for entry in listed if entry.kind == "attempt"}
+    told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
+    found = []
+    for entry in listed:
+        if entry.kind in ("ending", "offer") or (entry.kind == "attempt" and entry.path in told):
+            continue
+        row = step(entry)
+        if entry.kind == "node" and entry.path in failed:
+            row |= {"status": "failed", "value": None, "error": failed[entry.path].data}
+        found.append(row)
+    return found
+
+
+def endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
+    """How a run had ended before it was set running again, the earliest first."""
+    return [{**entry.data, "endTime": iso(entry.ended)} for entry in history if entry.kind == "ending"]
+
+
+def step(entry: Entry) -> dict[str, Json]:
+    """A journal entry as a step. A decision of a node (what it goes over, which branch it takes, until
+    when it waits) is made before the node does anything: `decided` is neither an end nor a value."""
+    failed = entry.kind in ("call_failed", "attempt")
+    status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
+    if entry.kind in DECIDED:
+        status = "decided"
+    return {
+        "path": entry.path,
+        "node": entry.node,
+        "kind": entry.kind,
+        "status": status,
+        "started": iso(entry.started),
+        "ended": iso(entry.ended),
+        "ms": round((entry.ended - entry.started) * 1000, 3),
+        "value": entry.data if status == "ok" else None,
+        "error": entry.data if failed else None,
+        "reason": entry.data.get("reason") if status == "skipped" and isinstance(entry.data, dict) else None,
+        "decision": entry.data if status == "decided" else None,
+    }
+
+
+def event_of(run_id: str, entry: Entry) -> Event:
+    """A journal entry as the event it was."""
+    kind = EVENT_OF.get(entry.kind, entry.kind)
+    data: Any = entry.data
+    if kind == "node.finished":
+        data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
+    return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)
