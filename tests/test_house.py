@@ -46,7 +46,7 @@ HEAVY = {"anthropic", "cyclopts", "dbos", "fastapi", "httpx2", "mcp", "opentelem
 HEAVY |= {"rich", "sse_starlette", "starlette", "structlog", "uvicorn"}
 # These may name each other's types.
 PARTS_OF_THE_APP = {"fitting", "plan", "project", "runs", "stored", "chains", "compositions", "experiences", "jobs"}
-PARTS_OF_THE_APP |= {"app"}
+PARTS_OF_THE_APP |= {"definitions", "app"}
 MAY_IMPORT_HEAVY = ("doors/cli/", "doors/http/")
 STARTS_THE_OTHERS = "doors.cli"  # a door that commands open the others from, in their functions
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common"}
