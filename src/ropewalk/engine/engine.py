@@ -14,6 +14,7 @@ from typing import Any
 from uuid_utils import uuid7
 
 from ..errors import DefinitionChanged, InvalidValue, JournalConflict, NoExecutor, RunBusy, StoreError
+from ..events import Event
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.waiting import shown
