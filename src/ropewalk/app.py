@@ -10,7 +10,7 @@ from .check import Checked
 from .config.limits import Limits
 from .config.workplace import Workplace
 from .definitions import Definitions, Loaded, rewritten
-from .dialects.records import Record
+from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, new_run_id
 from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
 from .events import Event
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from .tools.tool import Tool
     from .workers.schedules import Schedules
     from .workers.workers import Workers
-
-
-class Outcome(Record):
-    """How a run ended, in the words of its notation, with `run_id`, `status` and `success`."""
-
-    @property
-    def run_id(self) -> str:
-        return str(self._data["runId"])
 
 
 class App:
@@ -389,18 +381,6 @@ class App:
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         job.park = park
         return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))
-
-    def outcome(self, result: Mapping[str, Json]) -> Outcome:
-        """What the engine gave, as `run` returns it."""
-        return outcome(result)
-
-
-def outcome(result: Mapping[str, Json]) -> Outcome:
-    """A notation's result with the names that every outcome has."""
-    named = {"runId": result.get("executionId")}
-    if "finalState" not in result:
-        named["result"] = result["data"] if "data" in result else result.get("results")
-    return Outcome({**named, **result})
 
 
 def engine_named(name: str) -> str:

@@ -102,3 +102,19 @@ class ExecutionStatus(Record):
 
 class ExecutionDetails(ExecutionStatus):
     """A status with results, variables, errors, input, nodes (every recorded step) and events."""
+
+
+class Outcome(Record):
+    """How a run ended, in the words of its notation, with `run_id`, `status` and `success`."""
+
+    @property
+    def run_id(self) -> str:
+        return str(self._data["runId"])
+
+
+def outcome(result: Mapping[str, Json]) -> Outcome:
+    """A notation's result with the names that every outcome has."""
+    named = {"runId": result.get("executionId")}
+    if "finalState" not in result:
+        named["result"] = result["data"] if "data" in result else result.get("results")
+    return Outcome({**named, **result})

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ..dialects.records import Outcome, outcome
 from ..events import Event
 from ..journal.journal import ENDS, Entry, Pruned, RunRow
 from ..journal.waiting import open_waits, shown
@@ -15,7 +16,7 @@ from .pinned import SAME
 from .steps import endings, event_of, steps, summary
 
 if TYPE_CHECKING:
-    from ..app import App, Outcome
+    from ..app import App
     from ..definitions import Source
     from ..jobs import Executor
 
@@ -139,7 +140,7 @@ class Runs:
         from .rerun import retry
 
         done = await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park)
-        return self.app.outcome(done)
+        return outcome(done)
 
     async def fork(
         self,
@@ -158,7 +159,7 @@ class Runs:
         other run stays as it is."""
         from .fork import fork
 
-        return self.app.outcome(await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park))
+        return outcome(await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park))
 
     def diff(self, a: str, b: str) -> dict[str, Json]:
         """What differs between two runs: definition, input, node by node status, value and error, result."""
