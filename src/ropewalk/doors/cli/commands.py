@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools call": ("tools:call", "Call one tool and print its result."),
     "tools pin": ("pin:pin", "Show what differs from the approved tools of MCP servers, and approve it."),
     "mcp": ("mcp:mcp", "Serve flows and tools as the tools of an MCP server."),
+    "test": ("replay:replay", "Run recorded runs again with what their tools gave; show every difference."),
     "serve": ("serve:serve", "Serve the HTTP API and the page."),
     "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
     "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),

@@ -1,0 +1,270 @@
+"""Recorded runs as tests: what each call of a tool gave in a run, given again to another run of the flow.
+
+A case is a document (`kind: test`) that people read and change: the flow or the file it is in, the input, what
+each call gives by its path, the signals that came, and what is expected of the outcome. `case_of` makes one of a
+run in a store, `replay` runs one and tells every difference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from ..engine.waits import APPROVAL
+from ..errors import ExecutionFailed, InvalidFlow, Problem
+from ..events import Event
+from ..frozen import dataclass
+from ..journal.journal import Entry, RunRow
+from ..source import attach, load
+from ..tools.bound import Bound, Rules, bind_route
+from ..tools.route import Args, OnProgress, Route
+from ..values import Json, closest, fresh
+
+if TYPE_CHECKING:
+    from ..app import App, Loaded
+
+KIND: Final = "test"
+RESULTS: Final = ("results", "data", "finalState", "result")
+"""What a notation calls its result: the first of these that an outcome has is what a case expects."""
+_ATTEMPT: Final = re.compile(r"@\d+")
+_SECRET: Final = re.compile(r"\$secret\.(\w+)")
+_KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", "expect")
+_GIVES: Final = ("tool", "args", "gives", "fails")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One thing that is otherwise than recorded: where, and what was and what is."""
+
+    path: str
+    message: str
+    was: Json = None
+    now: Json = None
+
+    def to_dict(self) -> dict[str, Json]:
+        return {"path": self.path, "message": self.message, "was": self.was, "now": self.now}
+
+
+class Recording:
+    """Calls tools from a recording: by the path of the call, one outcome after another where it was tried again.
+    What differs from the recording is in `differences`."""
+
+    version = 0
+
+    def __init__(self, calls: Mapping[str, Sequence[Mapping[str, Any]]], secrets: Mapping[str, str]) -> None:
+        self._calls = {path: list(outcomes) for path, outcomes in calls.items()}
+        self._secrets = secrets
+        self._made: dict[str, int] = {}
+        self.asked: dict[str, list[dict[str, Json]]] = {}
+        """The tool and the arguments of every call that was made, by path."""
+        self.differences: list[Difference] = []
+        self.run_id = "test"
+
+    def bind(self, tool_id: str) -> Bound:
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            return self._answer(tool_id, args, (key or "").removeprefix(f"{self.run_id}/"))
+
+        return bind_route(tool_id, None, None, Route(send=send), Rules())
+
+    async def __call__(self, tool_id: str, args: Args) -> Json:
+        raise NotImplementedError("a recording is bound; by name alone it does not know which call is meant")
+
+    def _answer(self, tool: str, args: Args, path: str) -> Json:
+        shown: Any = self._shown(args)
+        self.asked.setdefault(path, []).append({"tool": tool, "args": fresh(shown)})
+        count = self._made[path] = self._made.get(path, 0) + 1
+        outcomes = self._calls.get(path, [])
+        if not outcomes:
+            self.differences.append(Difference(path=path, message=f"calls {tool}, which was not recorded", now=shown))
+            raise ExecutionFailed(tool, "execute", f"no call of {tool} is recorded at {path}")
+        if count > len(outcomes):
+            message = f"calls {tool} {count} times; {len(outcomes)} are recorded"
+            self.differences.append(Difference(path=path, message=message))
+        outcome = outcomes[min(count, len(outcomes)) - 1]
+        if outcome.get("tool", tool) != tool:
+            message = "calls another tool"
+            self.differences.append(Difference(path=path, message=message, was=outcome["tool"], now=tool))
+        if "args" in outcome and outcome["args"] != shown:
+            for place, was, now in differing(outcome["args"], shown, "args"):
+                self.differences.append(Difference(path=path, message=f"{place} of {tool} differs", was=was, now=now))
+        if "fails" in outcome:
+            failed = ExecutionFailed(tool, "execute", str(outcome["fails"].get("message", "")))
+            failed.retryable = bool(outcome["fails"].get("retryable", True))
+            raise failed
+        return fresh(outcome.get("gives"))
+
+    def unmade(self) -> Iterator[Difference]:
+        """Recorded calls that did not come."""
+        for path, outcomes in self._calls.items():
+            made = self._made.get(path, 0)
+            if made < len(outcomes):
+                tool = outcomes[made].get("tool", "its tool")
+                times = f"{made} times; {len(outcomes)} are recorded" if made else "no more"
+                yield Difference(path=path, message=f"calls {tool} {times}")
+
+    def _shown(self, value: Json) -> Json:
+        """A value with secrets as references, as a journal would have it."""
+        if type(value) is str:
+            for name, secret in self._secrets.items():
+                value = value.replace(secret, f"$secret.{name}")
+            return value
+        if type(value) is list:
+            return [self._shown(item) for item in value]
+        if type(value) is dict:
+            return {key: self._shown(item) for key, item in value.items()}
+        return value
+
+
+def differing(was: Json, now: Json, path: str, most: int = 20) -> list[tuple[str, Json, Json]]:
+    """The places where two values differ, the innermost ones, at most so many."""
+    found: list[tuple[str, Json, Json]] = []
+
+    def look(was: Json, now: Json, path: str) -> None:
+        if len(found) >= most or (was == now and type(was) is type(now)):
+            return
+        if type(was) is dict and type(now) is dict:
+            for key in {**was, **now}:
+                look(was.get(key), now.get(key), f"{path}.{key}" if path else key)
+        elif type(was) is list and type(now) is list and len(was) == len(now):
+            for i, (one, other) in enumerate(zip(was, now, strict=True)):
+                look(one, other, f"{path}[{i}]")
+        else:
+            found.append((path, was, now))
+
+    look(was, now, path)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What came of a case: every difference, the arguments and tools of the calls by path, the outcome."""
+
+    differences: list[Difference]
+    asked: Mapping[str, list[dict[str, Json]]]
+    outcome: dict[str, Json]
+
+
+async def replay(app: App, case: Mapping[str, Any], loaded: Loaded) -> Replayed:
+    """Run a flow with the calls of a case, in a store that keeps nothing."""
+    recording = Recording(
+        {path: _listed(given) for path, given in (case.get("calls") or {}).items()}, secrets_of(loaded)
+    )
+    waits: Mapping[str, Json] = case.get("waits") or {}
+
+    def take(event: Event) -> None:
+        if event.kind == "wait.started" and event.path in waits and isinstance(event.data, dict):
+            said = event.data.get("event")
+            name = str(said) if said is not None else f"{APPROVAL}{event.path}"
+            app.store.send(recording.run_id, name, fresh(waits[event.path]))
+
+    given = {"input": case.get("input"), "variables": case.get("variables")}
+    job = await app.jobs.new(loaded, run_id=recording.run_id, **given, executor=recording, on_event=take)
+    job.caller = recording  # by itself an executor is not told which call it is
+    outcome = await app.engine.run(job)
+    differences = [*recording.differences, *recording.unmade()]
+    for key, wanted in (case.get("expect") or {}).items():
+        for place, was, now in differing(wanted, outcome.get(key), key):
+            differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
+    return Replayed(differences=differences, asked=recording.asked, outcome=outcome)
+
+
+def secrets_of(loaded: Loaded) -> dict[str, str]:
+    """Stand-ins for the secrets that a definition names and this machine does not have: a case has none of them."""
+    names = sorted(set(_SECRET.findall(orjson.dumps(loaded.document).decode())))
+    return {name: os.environ.setdefault(name, f"stand-in for {name}") for name in names}
+
+
+async def case_of(app: App, row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
+    """A recorded run as a case. What its calls were given is found by running its definition once more with what
+    they gave; `flow` is what the case says of the definition: a path, or the document itself."""
+    listed = list(history)
+    failed = {entry.path for entry in listed if entry.kind == "call_failed"}
+    calls: dict[str, list[dict[str, Json]]] = {}
+    waits: dict[str, Json] = {}
+    for entry in listed:
+        data: Any = entry.data
+        key = _ATTEMPT.sub("", entry.path)
+        if entry.kind == "call":
+            calls.setdefault(key, []).append({"gives": data})
+        elif entry.kind == "call_failed" or (entry.kind == "attempt" and data.get("tool") and entry.path not in failed):
+            said = {"message": data["message"], "retryable": bool(data.get("retryable", True))}
+            calls.setdefault(key, []).append({"fails": said})
+        elif entry.kind == "signal" and "late" not in data:
+            waits[entry.path] = data["value"]
+    context = row.context or {}
+    case: dict[str, Any] = {"kind": KIND, "name": row.name or row.id, "flow": flow}
+    case |= {"input": row.input} if row.input is not None else {}
+    case |= {"variables": context["variables"]} if context.get("variables") else {}
+    case |= {"waits": waits} if waits else {}
+    case["calls"] = calls
+    case["expect"] = expected(row.result or {}, row.status)
+    return with_arguments(case, (await replay(app, case, loaded)).asked)
+
+
+def with_arguments(case: Mapping[str, Any], asked: Mapping[str, list[dict[str, Json]]]) -> dict[str, Any]:
+    """A case whose calls say which tool was called with what. A single outcome stands without a list."""
+    calls: dict[str, Json] = {}
+    for path, outcomes in case["calls"].items():
+        made = asked.get(path, [])
+        whole = [
+            {
+                **(made[i] if i < len(made) else {}),
+                **{key: value for key, value in one.items() if key in ("gives", "fails")},
+            }
+            for i, one in enumerate(_listed(outcomes))
+        ]
+        calls[path] = whole[0] if len(whole) == 1 else whole
+    return {**case, "calls": calls}
+
+
+def expected(outcome: Mapping[str, Json], status: str) -> dict[str, Json]:
+    """What a case expects of an outcome: how it ended, its result, its errors."""
+    found: dict[str, Json] = {"status": status}
+    found |= next(({key: outcome[key]} for key in RESULTS if key in outcome), {})
+    return found | ({"errors": outcome["errors"]} if outcome.get("errors") else {})
+
+
+def read_case(file: Path) -> tuple[dict[str, Any], Any]:
+    """A case from its file, and the document it was read from. Raises InvalidFlow with every problem at its place."""
+    document = load(file)
+    problems = list(_problems(document.data))
+    if problems:
+        raise InvalidFlow(attach(problems, document))
+    return document.data, document
+
+
+def _problems(data: Json) -> Iterator[Problem]:
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        yield Problem(path="kind", message=f"a recorded run is an object with `kind: {KIND}`")
+        return
+    for key in data:
+        if key not in _KEYS:
+            yield Problem(
+                path=key, message=f"unknown key; known here: {', '.join(_KEYS)}", suggestion=closest(key, _KEYS)
+            )
+    if not isinstance(data.get("flow"), (str, dict)):
+        yield Problem(path="flow", message="names the file of a definition, or is one")
+    for key in ("calls", "waits", "variables", "expect"):
+        if not isinstance(data.get(key) or {}, dict):
+            yield Problem(path=key, message="must be an object")
+    calls = data.get("calls")
+    for path, given in calls.items() if isinstance(calls, dict) else ():
+        for outcome in _listed(given):
+            if not isinstance(outcome, dict) or not ("gives" in outcome or "fails" in outcome):
+                yield Problem(path=f"calls.{path}", message="a call `gives` a value or `fails` with a message")
+                continue
+            for key in outcome:
+                if key not in _GIVES:
+                    said = f"unknown key; known here: {', '.join(_GIVES)}"
+                    yield Problem(path=f"calls.{path}.{key}", message=said, suggestion=closest(key, _GIVES))
+            if "fails" in outcome and not isinstance(outcome["fails"], dict):
+                yield Problem(path=f"calls.{path}.fails", message="must be an object with a message")
+
+
+def _listed(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [given]
