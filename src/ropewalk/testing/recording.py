@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..engine.waits import APPROVAL
-from ..errors import ExecutionFailed, InvalidFlow, Problem
+from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..frozen import dataclass
 from ..journal.journal import Entry, RunRow
@@ -26,12 +26,13 @@ from ..tools.route import Args, OnProgress, Route
 from ..values import Json, closest, fresh
 
 if TYPE_CHECKING:
-    from ..app import App, Loaded
+    from ..app import Loaded
 
 KIND: Final = "test"
 RESULTS: Final = ("results", "data", "finalState", "result")
 """What a notation calls its result: the first of these that an outcome has is what a case expects."""
 _ATTEMPT: Final = re.compile(r"@\d+")
+_BACKEND: Final = re.compile(r"^(run: \w+ \S+) \[[^\]]+\]:")
 _SECRET: Final = re.compile(r"\$secret\.(\w+)")
 _KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", "expect")
 _GIVES: Final = ("tool", "args", "gives", "fails")
@@ -48,6 +49,14 @@ class Difference:
 
     def to_dict(self) -> dict[str, Json]:
         return {"path": self.path, "message": self.message, "was": self.was, "now": self.now}
+
+
+class RecordedFailure(Exception):
+    """What a tool failed with when it was recorded."""
+
+    def __init__(self, message: str, retryable: bool) -> None:
+        self.retryable = retryable
+        super().__init__(message)
 
 
 class Recording:
@@ -81,7 +90,7 @@ class Recording:
         outcomes = self._calls.get(path, [])
         if not outcomes:
             self.differences.append(Difference(path=path, message=f"calls {tool}, which was not recorded", now=shown))
-            raise ExecutionFailed(tool, "execute", f"no call of {tool} is recorded at {path}")
+            raise RecordedFailure(f"no call of {tool} is recorded at {path}", False)
         if count > len(outcomes):
             message = f"calls {tool} {count} times; {len(outcomes)} are recorded"
             self.differences.append(Difference(path=path, message=message))
@@ -93,9 +102,9 @@ class Recording:
             for place, was, now in differing(outcome["args"], shown, "args"):
                 self.differences.append(Difference(path=path, message=f"{place} of {tool} differs", was=was, now=now))
         if "fails" in outcome:
-            failed = ExecutionFailed(tool, "execute", str(outcome["fails"].get("message", "")))
-            failed.retryable = bool(outcome["fails"].get("retryable", True))
-            raise failed
+            raise RecordedFailure(
+                str(outcome["fails"].get("message", "")), bool(outcome["fails"].get("retryable", True))
+            )
         return fresh(outcome.get("gives"))
 
     def unmade(self) -> Iterator[Difference]:
@@ -149,26 +158,30 @@ class Replayed:
     outcome: dict[str, Json]
 
 
-async def replay(app: App, case: Mapping[str, Any], loaded: Loaded) -> Replayed:
-    """Run a flow with the calls of a case, in a store that keeps nothing."""
+async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
+    """Run a flow with the calls of a case, in an app of its own that keeps nothing and knows no tool."""
+    from ..app import App
+
     recording = Recording(
         {path: _listed(given) for path, given in (case.get("calls") or {}).items()}, secrets_of(loaded)
     )
     waits: Mapping[str, Json] = case.get("waits") or {}
+    async with App("memory") as app:
 
-    def take(event: Event) -> None:
-        if event.kind == "wait.started" and event.path in waits and isinstance(event.data, dict):
-            said = event.data.get("event")
-            name = str(said) if said is not None else f"{APPROVAL}{event.path}"
-            app.store.send(recording.run_id, name, fresh(waits[event.path]))
+        def take(event: Event) -> None:
+            if event.kind == "wait.started" and event.path in waits and isinstance(event.data, dict):
+                said = event.data.get("event")
+                name = str(said) if said is not None else f"{APPROVAL}{event.path}"
+                app.store.send(recording.run_id, name, fresh(waits[event.path]))
 
-    given = {"input": case.get("input"), "variables": case.get("variables")}
-    job = await app.jobs.new(loaded, run_id=recording.run_id, **given, executor=recording, on_event=take)
-    job.caller = recording  # by itself an executor is not told which call it is
-    outcome = await app.engine.run(job)
+        given = {"input": case.get("input"), "variables": case.get("variables")}
+        job = await app.jobs.new(loaded, run_id=recording.run_id, **given, executor=recording, on_event=take)
+        job.caller = recording  # by itself an executor is not told which call it is
+        outcome = await app.engine.run(job)
     differences = [*recording.differences, *recording.unmade()]
+    ended = {**outcome, **expected(outcome, str(outcome.get("status")))}
     for key, wanted in (case.get("expect") or {}).items():
-        for place, was, now in differing(wanted, outcome.get(key), key):
+        for place, was, now in differing(wanted, ended.get(key), key):
             differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
     return Replayed(differences=differences, asked=recording.asked, outcome=outcome)
 
@@ -179,19 +192,17 @@ def secrets_of(loaded: Loaded) -> dict[str, str]:
     return {name: os.environ.setdefault(name, f"stand-in for {name}") for name in names}
 
 
-async def case_of(app: App, row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
-    """A recorded run as a case. What its calls were given is found by running its definition once more with what
-    they gave; `flow` is what the case says of the definition: a path, or the document itself."""
-    listed = list(history)
-    failed = {entry.path for entry in listed if entry.kind == "call_failed"}
+async def case_of(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
+    """A run as a case, of what a durable store has recorded. What its calls were given is found by running its
+    definition once more with what they gave; `flow` is what the case says of that: a path, or the document."""
     calls: dict[str, list[dict[str, Json]]] = {}
     waits: dict[str, Json] = {}
-    for entry in listed:
+    for entry in history:
         data: Any = entry.data
         key = _ATTEMPT.sub("", entry.path)
         if entry.kind == "call":
             calls.setdefault(key, []).append({"gives": data})
-        elif entry.kind == "call_failed" or (entry.kind == "attempt" and data.get("tool") and entry.path not in failed):
+        elif entry.kind == "call_failed":
             said = {"message": data["message"], "retryable": bool(data.get("retryable", True))}
             calls.setdefault(key, []).append({"fails": said})
         elif entry.kind == "signal" and "late" not in data:
@@ -203,7 +214,7 @@ async def case_of(app: App, row: RunRow, history: Iterable[Entry], loaded: Loade
     case |= {"waits": waits} if waits else {}
     case["calls"] = calls
     case["expect"] = expected(row.result or {}, row.status)
-    return with_arguments(case, (await replay(app, case, loaded)).asked)
+    return with_arguments(case, (await replay(case, loaded)).asked)
 
 
 def with_arguments(case: Mapping[str, Any], asked: Mapping[str, list[dict[str, Json]]]) -> dict[str, Any]:
@@ -226,7 +237,15 @@ def expected(outcome: Mapping[str, Json], status: str) -> dict[str, Json]:
     """What a case expects of an outcome: how it ended, its result, its errors."""
     found: dict[str, Json] = {"status": status}
     found |= next(({key: outcome[key]} for key in RESULTS if key in outcome), {})
-    return found | ({"errors": outcome["errors"]} if outcome.get("errors") else {})
+    errors: Any = outcome.get("errors")
+    return found | ({"errors": [_plain(error) for error in errors]} if isinstance(errors, list) and errors else {})
+
+
+def _plain(error: Any) -> Json:
+    """An error without the kind of backend that the tool had, which a recording is not."""
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return {**error, "message": _BACKEND.sub(r"\1:", error["message"])}
+    return error
 
 
 def read_case(file: Path) -> tuple[dict[str, Any], Any]:

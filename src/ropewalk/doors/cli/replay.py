@@ -80,7 +80,7 @@ async def _one(app: App, file: Path, update: bool) -> dict[str, Any]:
         case, _ = read_case(file)
         flow = case["flow"]
         loaded = app.load(file.parent / flow if isinstance(flow, str) else flow)
-        replayed = await replayed_as(app, case, loaded)
+        replayed = await replayed_as(case, loaded)
     except RopewalkError as error:
         return {"file": str(file), "passed": False, "differences": [], **failure(error), "said": explain(error)}
     differences = [difference.to_dict() for difference in replayed.differences]

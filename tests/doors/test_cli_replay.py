@@ -1,0 +1,72 @@
+"""`ropewalk test`, as a process: cases in files, differences, --update."""
+
+from __future__ import annotations
+
+CASE = """\
+kind: test
+flow: shout.yaml
+input: {text: a}
+calls:
+  up: {tool: upper, args: {text: "a!"}, gives: "A!"}
+expect: {status: completed, results: {up: "A!"}}
+"""
+
+
+def test_a_case_passes_without_any_tool(project):
+    project.write("cases/shout.test.yaml", CASE.replace("shout.yaml", "../shout.yaml"))
+    done = project("test")
+    assert (done.code, done.out.splitlines()) == (0, ["✓ cases/shout.test.yaml", "1 passed"])
+    assert "noise" not in done.out + done.err
+
+
+def test_what_differs_is_shown_and_can_be_taken_over(project):
+    file = project.write("shout.test.yaml", CASE.replace('text: "a!"', 'text: "b!"').replace('up: "A!"', 'up: "B!"'))
+    done = project("test", "shout.test.yaml", "--json")
+    assert (done.code, done.data["failed"]) == (1, 1)
+    found = [(d["path"], d["message"], d["was"], d["now"]) for d in done.data["tests"][0]["differences"]]
+    assert found == [("up", "args.text of upper differs", "b!", "a!"), ("", "results.up differs", "B!", "A!")]
+    shown = project("test", "shout.test.yaml").out
+    assert "  up: args.text of upper differs\n" in shown
+    assert '    was "b!"\n    now "a!"\n' in shown
+    assert project("test", "--update").code == 1
+    assert project("test").code == 0
+    assert "text: a!" in file.read_text()
+
+
+def test_a_day_of_pauses_takes_no_time(project):
+    project.write(
+        "slow.yaml",
+        """\
+kind: chain
+timeout: 1000000000
+nodes:
+  - {id: pause, type: delay, delay: 86400000}
+  - {id: late, type: wait, event: never, timeout: 3600000, errorStrategy: continue}
+  - {id: up, type: tool, tool: upper, params: {text: a}, errorStrategy: retry, maxRetries: 2, retryDelay: 3600000}
+""",
+    )
+    project.write(
+        "slow.test.yaml",
+        """\
+kind: test
+flow: slow.yaml
+calls:
+  up: [{fails: {message: busy}}, {fails: {message: busy}}, {gives: A}]
+expect: {status: partial}
+""",
+    )
+    done = project("test")
+    assert done.code == 0, done.out
+
+
+def test_a_wrong_case_is_shown_at_its_line_and_the_others_run(project):
+    project.write("a.test.yaml", "kind: test\nflow: nothing.yaml\n")
+    project.write("b.test.yaml", "kind: test\nflwo: shout.yaml\n")
+    project.write("c.test.yaml", CASE)
+    done = project("test")
+    assert done.code == 1
+    assert "b.test.yaml:2:1: flwo: unknown key" in done.out
+    assert "no file 'nothing.yaml'" in done.out
+    assert "✓ c.test.yaml" in done.out
+    assert done.out.splitlines()[-1] == "1 passed, 2 failed"
+    assert project("test", "nowhere").code == 2
