@@ -232,3 +232,15 @@ def test_a_module_that_fails_is_shown_at_the_line_that_fails(tmp_path, source, l
     assert caught.value.place is not None
     assert caught.value.place.file.endswith("rw_bad_module.py")
     assert caught.value.place.line == line
+
+
+def test_the_address_of_the_store_may_name_variables(tmp_path):
+    url = '[store]\nurl = "postgresql://me:${PG_PASSWORD}@${PG_HOST:-localhost}/db"\n'
+    write(tmp_path / "ropewalk.toml", url)
+    config = read_config(tmp_path, environ={"PG_PASSWORD": "s3cret"})
+    assert config.store == "postgresql://me:s3cret@localhost/db"
+    assert "s3cret" not in repr(config)
+    with pytest.raises(ConfigError, match="environment variable PG_PASSWORD is not set") as told:
+        read_config(tmp_path, environ={})
+    assert "ropewalk.toml:2" in str(told.value)
+    assert read_config(tmp_path, environ={"ROPEWALK_STORE": "memory"}).store == "memory"

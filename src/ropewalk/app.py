@@ -18,6 +18,7 @@ from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
 from .jobs import Executor, Jobs
 from .journal import ENDS, Store, open_store
+from .journal.offloop import off_loop
 from .tools.pace import Pace
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
@@ -296,7 +297,7 @@ class App:
             park=park,
         )
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
-            row = self.store.get_run(run_id)
+            row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             result = {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
         return outcome(result)
 
@@ -367,7 +368,7 @@ class App:
         with every difference; with `upgrade` it goes on under that one (default: the file, or the stored definition,
         that it was started from). Recorded results stay: one whose arguments no longer fit is a JournalConflict.
         """
-        row = self.store.get_run(run_id)
+        row = await off_loop(self.store, lambda: self.store.get_run(run_id))
         if row is None:
             raise NotFound("run", run_id)
         if row.parent is not None and row.status not in ENDS:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import threading
+import traceback
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from ropewalk.errors import StoreError
 from ropewalk.journal import MemoryStore, open_store
 from ropewalk.journal.postgres import PostgresStore
+from ropewalk.journal.postgres_session import target
 from ropewalk.journal.sqlite import SqliteStore
 
 
@@ -87,3 +91,52 @@ def test_default_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / ".ropewalk").write_text("a file")
     with pytest.raises(StoreError, match="ROPEWALK_STORE"):
         open_store(None)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:se%cret@host/db",
+        "postgresql://me:s/ecret@host/db",
+        "postgresql://me:secret@host:port/db",
+        "postgresql://me:sec[ret@host/db",
+        "postgresql://me:secret@host/db?sesion=1",
+        "postgresql://host/db?password=secret&sesion=1",
+        "postgresql:/me:secret@host/db",
+        "postgresqll://me:secret@host/db",
+        "postgresql://me:secret@127.0.0.1:1/db",
+    ],
+)
+def test_no_error_shows_a_password(url: str) -> None:
+    with pytest.raises(StoreError) as told:
+        open_store(url)
+    said = "".join(traceback.format_exception(told.value))
+    assert not any(part in said.replace(url, "") for part in ("secret", "ecret", "cret@", "sec["))
+
+
+def test_what_libpq_knows_is_passed_on_and_no_password_is_shown() -> None:
+    where = target(
+        "postgresql://me:s%40cret@a,b:6000/db?sslmode=verify-full&sslrootcert=/ca.pem&connect_timeout=3"
+        "&target_session_attrs=read-write&schema=mine"
+    )
+    assert where.parameters["password"] == "s@cret"
+    assert where.parameters["sslmode"] == "verify-full"
+    assert where.parameters["sslrootcert"] == "/ca.pem"
+    assert where.parameters["target_session_attrs"] == "read-write"
+    assert int(where.parameters["connect_timeout"]) == 3
+    assert (where.schema, where.name) == ("mine", "postgresql://me@a,b:,6000/db?schema=mine")
+    assert "cret" not in repr(where)
+
+
+def test_a_server_that_cannot_be_spoken_to_in_secret_is_refused_when_that_is_asked_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def refuse() -> None:
+            connection, _ = plain.accept()
+            with connection:
+                connection.recv(8)
+                connection.sendall(b"N")  # no TLS
+
+        threading.Thread(target=refuse, daemon=True).start()
+        with pytest.raises(StoreError, match="does not support SSL"):
+            open_store(f"postgresql://me@127.0.0.1:{plain.getsockname()[1]}/db?sslmode=require")

@@ -12,6 +12,7 @@ from .lines import read_workplace
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
 from .table import SECTIONS, TomlFile, named
+from .variables import fill
 
 FILE: Final = "ropewalk.toml"
 
@@ -44,7 +45,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         modules=tuple(tools.get("modules", ())),
         servers=servers,
         providers=read_providers(table, home, environ, broken),
-        store=environ.get("ROPEWALK_STORE") or _store(store.get("url"), home),
+        store=environ.get("ROPEWALK_STORE") or _store(table, store.get("url"), home, environ),
         sync=sync,
         engine=engine,
         workplace=read_workplace(table),
@@ -68,9 +69,15 @@ def find(directory: Path) -> Path | None:
     return None
 
 
-def _store(url: str | None, home: Path) -> str | None:
+def _store(table: TomlFile | None, url: str | None, home: Path, environ: Mapping[str, str]) -> str | None:
     """A relative file belongs beside `ropewalk.toml`, wherever in the project one stands."""
-    if url is None or url == "memory":
+    if table is None or url is None:
+        return url
+    try:
+        url = fill(url, environ)
+    except KeyError as unset:
+        table.wrong(("store", "url"), f"[store] url: the environment variable {unset.args[0]} is not set")
+    if url == "memory":
         return url
     scheme, colon, rest = url.partition("://")
     if not colon:

@@ -80,7 +80,7 @@ class Config:
     modules: tuple[str, ...] = ()
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     providers: Mapping[str, Provider] = field(default_factory=dict)
-    store: str | None = None
+    store: str | None = field(default=None, repr=False)  # It may hold a password.
     sync: Literal["normal", "full"] = "normal"
     engine: Literal["local", "dbos"] = "local"
     workplace: Workplace = field(default_factory=Workplace)

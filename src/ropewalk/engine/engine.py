@@ -17,6 +17,7 @@ from ..errors import DefinitionChanged, InvalidValue, JournalConflict, NoExecuto
 from ..events import Event
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
+from ..journal.offloop import off_loop
 from ..journal.waiting import shown
 from ..values import Json
 from .caller import Caller, Lease
@@ -135,12 +136,13 @@ class Engine:
             live = self.live.get(run_id)
             if live is not None and live.loop is loop:
                 return None
-            row = self.store.get_run(run_id)
+            row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             if row is None or row.status in ENDS:
                 return row
             if row.status == "waiting":
                 return None
-            if any(orphan.id == run_id for orphan in self.store.orphans()):
+            orphans = await off_loop(self.store, self.store.orphans)
+            if any(orphan.id == run_id for orphan in orphans):
                 return None
             await asyncio.sleep(POLL)
 
@@ -179,7 +181,7 @@ class Engine:
                 run.tell("run.resumed" if log.past else "run.started", data=about)
             ending = await run.execute()
             if ending.status == "waiting":
-                result = self._parked(job, run, ending)
+                result = await self._parked(job, run, ending)
             else:
                 result = await self._ended(job, run, ending)
         except BaseException as exc:
@@ -192,7 +194,7 @@ class Engine:
             if ended is not None:
                 await ended(run.id)
         if (self._parts or log.resumed) and result.get("status") != "waiting":
-            self._end_parts(run.id, log.resumed)
+            await off_loop(self.store, lambda: self._end_parts(run.id, log.resumed))
         if run.waiting is not None:
             run.waiting.set_result(result)
         return result
@@ -212,9 +214,9 @@ class Engine:
             run.tell("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
         return result
 
-    def _parked(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
+    async def _parked(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """What is said of a run that was released while it only waits; `waitingFor` lists for what."""
-        row = self.store.get_run(run.id)
+        row = await off_loop(self.store, lambda: self.store.get_run(run.id))
         if row is not None and row.status == "stopped":
             ending.status = row.status  # by somebody who came right after
         if run.watcher is not None:

@@ -37,6 +37,8 @@ def open_store(
         return _sqlite(_default_file(Path(directory or ".")), sync)
     scheme, colon, rest = url.partition("://")
     if not colon:
+        if url.startswith(("postgresql:", "postgres:")):
+            raise StoreError(f"the address of a Postgres store begins with postgresql://; {_RIGHT}")
         if not url.strip():
             raise StoreError(f"the store's address is empty; {_RIGHT}")
         if "/" not in url and (near := closest(url, _SCHEMES)):

@@ -249,6 +249,11 @@ class Store(Protocol):
         """Whether entries are worth appending: False when `history` comes from the engine."""
         ...
 
+    @property
+    def remote(self) -> bool:
+        """Whether plain methods wait for a server: on an event loop, call them by `off_loop`."""
+        ...
+
     def put_definition(self, definition: Definition, /) -> None:
         """Save, or replace the one with the same kind and id (its `created` and count stay)."""
         ...

@@ -26,6 +26,8 @@ from .signal import arrival, given, outgoing, same
 class MemoryStore(MemoryDefinitions):
     """Definitions and runs in this process. At most `keep` ended runs are remembered."""
 
+    remote = False
+
     def __init__(self, durable: bool = False, *, keep: int = 1000) -> None:
         self.durable = durable
         self._keep = keep

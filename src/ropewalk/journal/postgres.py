@@ -24,6 +24,8 @@ class PostgresStore(SqlStore):
     requests of other processes are looked for.
     """
 
+    remote = True
+
     def __init__(self, url: str, *, lease: float = 10.0, poll: float = 0.2) -> None:
         self.where = target(url)
         super().__init__(PostgresWriter(self.where, lease, poll), lease, poll)

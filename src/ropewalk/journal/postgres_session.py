@@ -10,6 +10,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -50,7 +51,7 @@ _RENEWS: Final = frozenset(("57P01", "57P02", "57P03", "25006"))
 class Target:
     """Where a store is: what libpq needs to know, the schema, and the address without a password."""
 
-    parameters: dict[str, Any]
+    parameters: dict[str, Any] = field(repr=False)
     schema: str
     name: str
 
@@ -69,10 +70,13 @@ def target(url: str) -> Target:
         rest = urlencode([(name, value) for name, value in words if name != "schema"])
         given = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
     except (ValueError, ProgrammingError) as error:
-        raise StoreError(
-            f"the address of the Postgres store is wrong: {str(error).strip()};"
-            " right is postgresql://user@host:5432/database"
-        ) from error
+        wrong = "the address of the Postgres store is wrong"
+        right = "right is postgresql://user@host:5432/database"
+        if "@" in url or "password" in url:  # What is said of it may repeat the password.
+            raise StoreError(
+                f"{wrong}; {right}, with : / ? # @ % of a password written as %3A %2F %3F %23 %40 %25"
+            ) from None
+        raise StoreError(f"{wrong}: {str(error).strip()}; {right}") from error
     if not _NAME.fullmatch(schema):
         raise StoreError(f"schema={schema!r} is no plain name; right are small letters, digits and _")
     user = f"{given['user']}@" if "user" in given else ""

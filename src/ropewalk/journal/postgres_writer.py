@@ -200,12 +200,12 @@ class PostgresWriter(Writer):
         return self._patiently(lambda: self.connection, work)
 
     def look(self, work: Callable[[Connection], T]) -> T:
-        def reader() -> Session:
+        def read() -> T:
             if self._reader is None:
                 self._reader = Session(self._where)
-            return self._reader
+            return work(self._reader)
 
-        return self._patiently(reader, lambda: work(reader()))
+        return self._patiently(lambda: self._reader, read)
 
     def failure(self, error: Exception) -> StoreError:
         return store_error(self.name, error)
@@ -219,17 +219,23 @@ class PostgresWriter(Writer):
         psycopg = driver()
         return not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or _is_full(error)
 
-    def _patiently(self, session: Callable[[], Session], work: Callable[[], T]) -> T:
-        began, pause, renew = 0.0, 0.02, False
+    def _patiently(self, session: Callable[[], Session | None], work: Callable[[], T]) -> T:
+        began, pause = 0.0, 0.02
+        renew: Session | None = None
         while True:
             try:
-                if renew:
-                    session().renew()
-                    renew = False
+                if renew is not None:
+                    renew.renew()
+                    renew = None
                 return work()
             except self.failures as error:
-                renew = renew or session().lost or must_renew(error)
-                if not renew and not passes(error):
+                made = session()
+                if made is None:
+                    passing = isinstance(error, driver().OperationalError)  # There was no session to begin with.
+                else:
+                    renew = made if renew or made.lost or must_renew(error) else None
+                    passing = renew is not None or passes(error)
+                if not passing:
                     raise
                 now = time.monotonic()
                 began = began or now

@@ -43,6 +43,7 @@ class SqlStore:
     """See `Store`. `lease` is how long, in seconds, an owner on another host may be silent."""
 
     durable = True
+    remote = False
 
     def __init__(self, writer: Writer, lease: float, poll: float) -> None:
         self._lease, self._poll = lease, poll

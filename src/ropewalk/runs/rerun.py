@@ -14,6 +14,7 @@ from ..events import Event
 from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
+from ..journal.offloop import off_loop
 from ..values import Json
 from .cone import Cone, Failure, failures, named
 from .instances import Instances
@@ -49,16 +50,18 @@ async def retry(
 ) -> dict[str, Json]:
     """See `Runs.retry`."""
     store = app.store
-    row = at_rest(store, run_id, nodes)
-    to = upgraded(app, row, source, upgrade)
+    row = await off_loop(store, lambda: at_rest(store, run_id, nodes))
+    to = await off_loop(store, lambda: upgraded(app, row, source, upgrade))
     job = await app.jobs.again(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
     job.park = park
-    planned(job.flow, row, store.history(run_id), store, nodes)  # before anything changes
+    # Before anything changes.
+    await off_loop(store, lambda: planned(job.flow, row, store.history(run_id), store, nodes))
     log = await store.reopen(run_id, again=True)
     try:
         if to is not None:
             await pin(log, *to)
-        await _forget(app, log, planned(job.flow, row, list(log.past.values()), store, nodes))
+        past = list(log.past.values())
+        await _forget(app, log, await off_loop(store, lambda: planned(job.flow, row, past, store, nodes)))
     except BaseException:
         await log.release()
         raise
@@ -145,17 +148,19 @@ async def _forget(app: App, log: Log, again: Again) -> None:
 async def _part_again(app: App, part: RunRow, anew: bool) -> None:
     """Set a part running, for its run to go on with; with `anew` from nothing."""
     store = app.store
-    row = store.get_run(part.id)
+    row = await off_loop(store, lambda: store.get_run(part.id))
     if row is None or (row.ended_at is None and not anew):
         return
-    inner = {one.id: one for one in store.list_runs(parent=part.id, limit=MOST_PARTS)}
+    found = await off_loop(store, lambda: store.list_runs(parent=part.id, limit=MOST_PARTS))
+    inner = {one.id: one for one in found}
     log = await store.reopen(part.id, again=True)
     try:
         if anew:
             entries = [entry for entry in log.past.values() if entry.kind != "ending"]
             again = Again([(e.path, e.kind) for e in entries], [(one, True) for one in inner.values()])
         else:
-            again = planned(pinned(app, row).flow, row, list(log.past.values()), store, ())
+            past = list(log.past.values())
+            again = await off_loop(store, lambda: planned(pinned(app, row).flow, row, past, store, ()))
         await _forget(app, log, again)
     finally:
         await log.release()

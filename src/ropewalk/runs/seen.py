@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..dialects.records import Outcome, outcome
 from ..events import Event
 from ..journal.journal import ENDS, Entry, Pruned, RunRow
+from ..journal.offloop import off_loop
 from ..journal.waiting import open_waits, shown
 from ..values import Json
 from .pinned import SAME
@@ -197,8 +198,8 @@ class Runs:
         process is gone: the last event is run.finished, run.waiting or run.interrupted."""
         seen: set[tuple[str, str]] = set()
         while True:
-            row = self.store.get_run(run_id)
-            for entry in self.history(run_id):
+            row = await off_loop(self.store, lambda: self.store.get_run(run_id))
+            for entry in await off_loop(self.store, lambda: self.history(run_id)):
                 if (entry.path, entry.kind) not in seen:
                     seen.add((entry.path, entry.kind))
                     yield event_of(run_id, entry)
@@ -210,7 +211,7 @@ class Runs:
                     at = row.ended_at or row.started_at
                     yield Event(run_id=run_id, kind="run.finished", at=at, data={"status": row.status})
                 return
-            if run_id in self.interrupted():
+            if run_id in await off_loop(self.store, self.interrupted):
                 yield Event(run_id=run_id, kind="run.interrupted", at=time.time())
                 return
             await asyncio.sleep(poll)
