@@ -54,3 +54,60 @@ def test_retry_says_what_is_wrong(project: Any) -> None:
     assert done.code == 2
     assert "did you mean 'lucky'?" in done.err
     assert project("runs", "retry", "nope").code == 2
+
+
+def test_fork_diff_and_export(project: Any) -> None:
+    prepare(project)
+    project.write("luck", "")
+    assert project("run", "luck.yaml", "-i", '{"text": "a"}', "--id", "r").code == 0
+    forked = project("runs", "fork", "r", "-i", '{"text": "b"}', "--id", "f", "--json")
+    assert (forked.code, forked.data["results"]["lucky"]) == (0, "B!")
+    again = project("runs", "fork", "r", "--id", "g")
+    assert (again.code, (project.home / "tried").read_text()) == (0, "xx")
+    assert "fork of  r" in project("runs", "show", "f").out
+    told = project("runs", "diff", "r", "f")
+    assert told.code == 0
+    assert 'input.text: "a" -> "b"' in told.out
+    assert '    value: "A!" -> "B!"' in told.out
+    assert project("runs", "diff", "r", "f", "--json").data["input"] == [{"path": "text", "a": "a", "b": "b"}]
+    whole = project("runs", "export", "f", "--json").data
+    assert (whole["run"]["id"], whole["run"]["forked_from"]) == ("f", "r")
+    assert {e["path"] for e in whole["entries"] if e["kind"] == "call"} == {"up", "lucky"}
+
+
+def test_a_run_is_upgraded_only_when_that_is_meant(project: Any) -> None:
+    prepare(project)
+    assert project("run", "luck.yaml", "-i", '{"text": "a"}', "--id", "r").code == 1
+    project.write(
+        "luck.yaml", CHAIN.replace("tool: lucky, params: {text: $output.up}", "tool: upper, params: {text: x}")
+    )
+    refused = project("runs", "retry", "r", "luck.yaml")
+    assert refused.code == 1
+    assert "luck.yaml:5:" in refused.err
+    assert "changed in" in refused.err
+    done = project("runs", "retry", "r", "--upgrade", "--json")
+    assert (done.code, done.data["results"]) == (0, {"up": "A", "lucky": "X"}), done.err
+
+
+def test_runs_are_found_paged_and_pruned(project: Any) -> None:
+    prepare(project)
+    for name in ("one", "two", "three"):
+        project("run", "luck.yaml" if name == "two" else "shout.yaml", "-i", '{"text": "a"}', "--id", name)
+
+    def ids(*words: str) -> list[str]:
+        return [run["id"] for run in project("runs", "ls", *words, "--json").data]
+
+    assert ids() == ["three", "two", "one"]
+    assert ids("--status", "failed", "--status", "stopped") == ["two"]
+    assert ids("--flow", "shout") == ["three", "one"]
+    assert ids("--since", "1h", "--limit", "2") == ["three", "two"]
+    assert ids("--after", "two") == ["one"]
+    assert ids("--until", "2020-01-01") == []
+    assert project("runs", "ls", "--since", "yesterday").code == 2
+    assert project("runs", "prune").code == 2
+    would = project("runs", "prune", "--keep", "1", "--dry-run")
+    assert would.out.startswith("2 runs would be deleted, ")
+    assert project("runs", "prune", "--keep", "0", "--status", "failed", "--json").data["runs"] == 1
+    assert project("runs", "prune", "--older-than", "0s").out.startswith("2 runs deleted")
+    assert ids() == []
+    assert project("runs", "cancel", "one").code == 2

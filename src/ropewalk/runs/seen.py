@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..dialects.records import Outcome, outcome
 from ..events import Event
-from ..journal.journal import ENDS, Entry, Pruned, RunRow
+from ..journal.journal import ENDS, Definition, Entry, Pruned, RunRow
 from ..journal.offloop import off_loop
 from ..journal.waiting import open_waits, shown
 from ..values import Json
@@ -25,6 +25,7 @@ MOST = 100_000
 
 Waiting = list[dict[str, Json]]
 Listed = list[RunRow]
+Versions = list[Definition]
 History = list[Entry]
 
 
@@ -112,6 +113,10 @@ class Runs:
     def stop(self, run_id: str) -> bool:
         """Stop a run that is running or waiting, in whatever process; True when it was."""
         return self.engine.stop(run_id)
+
+    def versions(self, kind: str, id: str) -> Versions:
+        """Every version of a stored definition that is kept, newest first."""
+        return self.store.list_versions(kind, id)
 
     def version(self, row: RunRow) -> int | None:
         """Which version of its stored definition a run goes by; None for one that is not stored."""

@@ -45,3 +45,11 @@ Input: TypeAlias = Annotated[
         help="JSON, or @FILE (JSON or YAML; @- reads standard input).",
     ),
 ]
+Upgrade: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--upgrade",
+        negative=(),
+        help="Go on under the changed definition; without it, what differs is only shown.",
+    ),
+]

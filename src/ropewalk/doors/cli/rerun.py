@@ -1,15 +1,17 @@
-"""`runs retry`: going on with what has ended."""
+"""`runs retry` and `runs fork`: going on with what has ended, and beginning anew from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from ...events import Event
 from .answer import Answer
-from .options import Json, Project, StoreAddress, Watch
+from .given import read_input
+from .options import Input, Json, Project, StoreAddress, Upgrade, Watch
 from .run import followed
 from .session import unknown_run, with_app
 
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 
 def retry(
     run_id: str,
+    source: Path | None = None,
     /,
     *,
+    upgrade: Upgrade = False,
     from_: Annotated[
         tuple[str, ...],
         Parameter(
@@ -37,6 +41,33 @@ def retry(
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
-        return await app.runs.retry(run_id, from_, on_event=on_event)
+        return await app.runs.retry(run_id, from_, definition=source, upgrade=upgrade, on_event=on_event)
+
+    return with_app(followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
+
+
+def fork(
+    run_id: str,
+    /,
+    *,
+    input: Input = None,
+    definition: Annotated[Path | None, Parameter(help="A changed definition to run.")] = None,
+    at: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Run this node in any case, and what depends on it: an id or a path; repeatable."),
+    ] = (),
+    id: Annotated[str | None, Parameter(name="--id", help="The id of the new run.")] = None,
+    json: Json = False,
+    store: StoreAddress = None,
+    watch: Watch = False,
+    project: Project = None,
+) -> Answer:
+    """Start a new run from one of before. A recorded call is reused where it would have the same arguments."""
+    given = {} if input is None else {"input": read_input(input)}
+
+    async def start(app: App, on_event: Callable[[Event], None]) -> Any:
+        if app.store.get_run(run_id) is None:
+            raise unknown_run(app, run_id)
+        return await app.runs.fork(run_id, **given, definition=definition, at=at, new_id=id, on_event=on_event)
 
     return with_app(followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)

@@ -15,7 +15,7 @@ from .answer import Answer
 from .exits import FAILED, STATUS
 from .given import read_input, read_pairs, read_state
 from .interrupts import Interrupts
-from .options import Engine, Input, Json, Project, Queue, StoreAddress, Watch
+from .options import Engine, Input, Json, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
 from .session import unknown_run, with_app
 from .table import duration
@@ -95,19 +95,22 @@ def _put(run_id: str) -> Answer:
 
 def resume(
     run_id: str,
+    source: Path | None = None,
     /,
     *,
+    upgrade: Upgrade = False,
     json: Json = False,
     store: StoreAddress = None,
     watch: Watch = False,
     project: Project = None,
 ) -> Answer:
-    """Go on with a run after a crash; what is recorded is not called again."""
+    """Go on with a run after a crash; what is recorded is not called again. With a changed definition as SOURCE,
+    or with --upgrade alone as it is now where the run came from: see --upgrade."""
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
-        return await app.resume(run_id, on_event=on_event)
+        return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event)
 
     return with_app(followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
 

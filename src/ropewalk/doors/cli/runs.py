@@ -15,6 +15,7 @@ from ...source import visible
 from .answer import Answer
 from .exits import FAILED, STATUS
 from .interrupts import Interrupts
+from .keep import instant
 from .options import Json, Project, StoreAddress
 from .session import unknown_run, with_app
 from .table import columns, duration, first_line, moment
@@ -28,7 +29,11 @@ _MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
 
 def ls(
     *,
-    status: Annotated[str | None, Parameter(help="Only runs with this status.")] = None,
+    status: Annotated[tuple[str, ...], Parameter(negative=(), help="Only runs with this status; repeatable.")] = (),
+    flow: Annotated[str | None, Parameter(help="Only runs of the definition with this id or name.")] = None,
+    since: Annotated[str | None, Parameter(help="Started since: 2h (ago), 2026-11-01, 2026-11-01T12:30.")] = None,
+    until: Annotated[str | None, Parameter(help="Started before.")] = None,
+    after: Annotated[str | None, Parameter(help="The next page: runs behind the run with this id.")] = None,
     kind: Annotated[str | None, Parameter(help="Only runs of this kind of definition.")] = None,
     search: Annotated[str | None, Parameter(help="Only runs whose id, name or error holds this text.")] = None,
     all: Annotated[bool, Parameter(negative=(), help="Also flows that another run called as tools.")] = False,
@@ -38,11 +43,24 @@ def ls(
     project: Project = None,
 ) -> Answer:
     """List runs, newest first."""
+    begin, end = instant(since, "--since"), instant(until, "--until")
 
     async def work(app: App, _: Interrupts) -> Answer:
         from ...runs import summary
 
-        rows = app.runs.list(status=status, kind=kind, text=search, all=all, limit=limit)
+        if after is not None and app.runs.row(after) is None:
+            raise unknown_run(app, after)
+        rows = app.runs.list(
+            status=status,
+            kind=kind,
+            flow=flow,
+            text=search,
+            since=begin,
+            until=end,
+            after=after,
+            all=all,
+            limit=limit,
+        )
         now = time.time()
         gone = app.runs.interrupted()
         said = {r.id: "interrupted" if r.id in gone else r.status for r in rows}
@@ -81,6 +99,10 @@ def _details(run: dict[str, Any]) -> str:
         + (f", but its process is gone: ropewalk resume {run['id']}" if run["interrupted"] else ""),
         f"  started  {run['startTime']}",
     ]
+    if run.get("forkedFrom"):
+        lines.append(f"  fork of  {run['forkedFrom']}")
+    if run.get("version"):
+        lines.append(f"  version  {run['version']} of {run['definitionId']} ({run['fingerprint']})")
     if run.get("endTime"):
         lines.append(f"  ended    {run['endTime']}")
     if run.get("owner") and run["status"] == "running":

@@ -28,6 +28,16 @@ def duration(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
 
 
+def size(bytes: int) -> str:
+    """A number of bytes in the unit that fits."""
+    amount = float(bytes)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} GB"
+
+
 def moment(at: float | None) -> str:
     """A time in the local zone, to the second."""
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
