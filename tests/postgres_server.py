@@ -49,8 +49,9 @@ class PostgresServer:
     """A cluster in a directory of its own, reached over a socket in it; `stop` removes both.
     To be started on the main thread: it ends with the thread that started it."""
 
-    def __init__(self, fsync: bool = False) -> None:
-        self._sync = "on" if fsync else "off"
+    def __init__(self, fsync: bool = False, host: str = "") -> None:
+        """With a `host`, an address of this machine, it takes connections over TCP as well, from its network."""
+        self._sync, self._host = "on" if fsync else "off", host
         self._home = Path(tempfile.mkdtemp(prefix="rw-pg-", dir="/tmp"))  # A socket's path is short.
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -60,6 +61,9 @@ class PostgresServer:
             self._bin = self._binaries()
             self._env = {"PATH": f"{self._bin}:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
             self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+            if host:
+                with (self._data / "pg_hba.conf").open("a") as rules:
+                    rules.write("host all all samenet trust\n")
             self._process = self._start()
         except BaseException:
             shutil.rmtree(self._home, ignore_errors=True)
@@ -130,7 +134,7 @@ class PostgresServer:
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self._home / "log").open("ab") as log:
             process = subprocess.Popen(
-                [self._bin / "postgres", "-D", self._data, "-k", self._home, "-h", "", *words],
+                [self._bin / "postgres", "-D", self._data, "-k", self._home, "-h", self._host, *words],
                 env=self._env, cwd=self._home, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 preexec_fn=_end_with_parent, start_new_session=True, **self._as,
             )  # fmt: skip

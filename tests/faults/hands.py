@@ -81,6 +81,12 @@ def died(process: BaseProcess, most: float = 30) -> bool:
 def paused(pid: int, most: float = 10) -> None:
     """Wait until a process is stopped by a signal."""
     end = time.monotonic() + most
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+    while not all_paused(pid):
         assert time.monotonic() < end, f"process {pid} is not paused"
         time.sleep(0.002)
+
+
+def all_paused(pid: int) -> bool:
+    """Whether all its threads are stopped: they do not stop at the same moment."""
+    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
+    return set(states) == {"T"}

@@ -106,14 +106,17 @@ class Scene:
             self.db.parent.mkdir(exist_ok=True)
         return self._store or str(self.db)
 
-    def fate(self, at: int, number: signal.Signals) -> None:
+    def fate(self, at: int, number: signal.Signals | int) -> None:
         """Have whoever writes the `at`-th line of the log be killed, or paused."""
         (self.folder / "fate").write_text(f"{at} {int(number)}")
 
-    def start(self, *args: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+    def start(
+        self, *args: str, before: Callable[[], None] | None = None, store: str | None = None
+    ) -> subprocess.Popen[str]:
+        """The command, on the scene's store or on another one."""
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
-        if self._store is not None:
-            env["ROPEWALK_STORE"] = self._store
+        if address := store or self._store:
+            env["ROPEWALK_STORE"] = address
         return subprocess.Popen(
             [COMMAND, *args],
             cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -136,6 +139,10 @@ class Scene:
         while not holds() and (process is None or process.poll() is None):
             assert time.monotonic() < end, f"nothing came of it; the log: {self.lines()}"
             time.sleep(0.003)
+
+    def callers(self, since: int = 0) -> set[int]:
+        """The processes that called tools, from the `since`-th line of the log on."""
+        return {int(line.split()[2]) for line in self.lines()[since:] if line.startswith(("start ", "end "))}
 
     def history(self, run_id: str) -> list[Entry]:
         return self._look(lambda store: store.history(run_id))

@@ -17,7 +17,7 @@ from faults.verdict import check
 ALONE = Alone()
 JUMPS = [(3600.0, 0), (-3600.0, 0), (3600.0, signal.SIGKILL), (-3600.0, signal.SIGKILL)]
 """By how much, and what else happens."""
-BETWEEN = 2  # Every second boundary in the short form.
+BETWEEN = 3  # Every third boundary in the short form.
 
 
 @pytest.mark.timeout(3600)

@@ -20,7 +20,7 @@ from ropewalk.journal.address import is_postgres
 
 ALONE = Alone()
 LEASE = 0.3
-STRIDE = 4  # Every fourth boundary in the short form, the first of them another one on each store.
+STRIDE = 6  # Every sixth boundary in the short form, the first of them another one on each store.
 
 
 @pytest.mark.timeout(3600)

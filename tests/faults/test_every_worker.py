@@ -1,0 +1,132 @@
+"""One, two and three workers on Postgres: killed at every boundary of a run, paused for longer than they may be
+silent, their server restarted. The run goes on elsewhere within five seconds and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter as Times
+from collections.abc import Iterator
+
+import pytest
+
+from faults.scene import BRIEF, STEPS
+from faults.shift import Shift
+from faults.tally import WITHIN, Counts
+from faults.verdict import check
+from postgres_server import PostgresServer, fresh
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def shift(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+) -> Iterator[Shift]:
+    """So many workers, who stay for all tests of this file."""
+    for url in fresh(postgres_server.url):
+        made = Shift(tmp_path_factory.mktemp("shift"), url)
+        made.hire(request.param)
+        yield made
+        made.dismiss()
+
+
+def sound(shift: Shift, name: str, chain: str = BRIEF) -> tuple[object, int]:
+    """The result of a run that nothing happens to, and its number of boundaries."""
+    shift.give(name, chain)
+    assert shift.until_ended(name) == "completed"
+    return shift.results(name), len(shift.lines())
+
+
+def places(name: str, rounds: int, boundaries: int, few: int) -> Iterator[tuple[str, int]]:
+    """Ids of runs, and where something happens to each: everywhere, or at `few` boundaries in the short form."""
+    for round in range(rounds):
+        yield from ((f"{name}-{round}-{at}", at) for at in range(1, boundaries + 1))
+    if not rounds:
+        yield from ((f"{name}-{at}", at) for at in [boundaries * (turn + 1) // (few + 1) for turn in range(few)])
+
+
+def ends_well(
+    shift: Shift, id: str, whole: object, before: list[str], recorded: set[str], since: float, counts: Counts
+) -> None:
+    """Wait until somebody goes on, and how it ends."""
+    shift.until(lambda: len(shift.lines()) > len(before) or shift.status(id) != "running")
+    counts.seconds.append(time.monotonic() - since)
+    status = shift.until_ended(id)
+    if (status, shift.results(id)) != ("completed", whole):
+        counts.wrong.append(f"{id}: {status} {shift.results(id)}")
+    check(shift, id, before, recorded, counts)
+
+
+@pytest.mark.timeout(36000)
+def test_a_worker_killed_at_any_boundary_is_replaced_within_five_seconds(
+    shift: Shift, counts: Counts, rounds: int
+) -> None:
+    workers = len(shift.workers)
+    counts.item = f"kill -9 of a worker at every boundary: {workers} on Postgres"
+    whole, boundaries = sound(shift, "unkilled")
+    for id, at in places("killed", rounds, boundaries, 2 if workers == 2 else 1):
+        shift.give(id, fate=(at, signal.SIGKILL))
+        if not shift.met(id):
+            continue
+        shift.bury()
+        since = time.monotonic()
+        counts.points += 1
+        before, recorded = shift.lines(), shift.recorded(id)
+        new = shift.begin()
+        if workers == 1:
+            shift.ready(new)  # Nobody else is there: it cannot go on earlier.
+            since = time.monotonic()
+        ends_well(shift, id, whole, before, recorded, since, counts)
+        shift.ready(new)
+        assert [worker.poll() for worker in shift.workers] == [None] * workers
+    counts.clean()
+    assert max(counts.seconds) < WITHIN
+
+
+@pytest.mark.timeout(36000)
+def test_a_worker_paused_beyond_its_lease_and_woken_does_nothing_more(
+    shift: Shift, counts: Counts, rounds: int
+) -> None:
+    workers = len(shift.workers)
+    counts.item = f"SIGSTOP of a worker beyond its lease, then woken: {workers} on Postgres"
+    if workers == 1:
+        return  # Nobody is there to replace it.
+    whole, boundaries = sound(shift, "unpaused")
+    for id, at in places("paused", rounds, boundaries, 1):
+        shift.give(id, fate=(at, signal.SIGSTOP))
+        if not shift.met(id):
+            continue
+        since = time.monotonic()
+        held = shift.paused()
+        counts.points += 1
+        before, recorded = shift.lines(), shift.recorded(id)
+        try:
+            ends_well(shift, id, whole, before, recorded, since, counts)
+            row, history, called, said = shift.row(id), shift.history(id), len(shift.lines()), len(shift.said[held.pid])
+        finally:
+            os.kill(held.pid, signal.SIGCONT)
+        shift.until_given_up(held, said)
+        shift.give("after-" + id)  # Whatever it still had in hand is done with when this has ended.
+        assert shift.until_ended("after-" + id) == "completed"
+        assert (shift.row(id), shift.history(id)) == (row, history), "the woken one wrote"
+        counts.again += [f"{id}: {path}, by the woken one" for path in shift.recorded(id) & set(shift.started(called))]
+    counts.clean()
+    assert max(counts.seconds) < WITHIN
+
+
+@pytest.mark.timeout(36000)
+def test_runs_of_workers_go_on_when_their_server_is_restarted(
+    shift: Shift, counts: Counts, rounds: int, postgres_server: PostgresServer
+) -> None:
+    workers = len(shift.workers)
+    counts.item = f"Postgres restarted in mid-run: {workers} worker{'s' * (workers > 1)}"
+    whole, boundaries = sound(shift, "unshaken", STEPS)
+    for id, at in places("shaken", 0, boundaries, 4 * rounds or 1):
+        shift.give(id, STEPS)
+        shift.until(lambda at=at: len(shift.lines()) >= at)  # type: ignore[misc]
+        counts.points += 1
+        postgres_server.restart()
+        since, before, recorded = time.monotonic(), shift.lines(), shift.recorded(id)
+        ends_well(shift, id, whole, before, recorded, since, counts)
+        assert set(Times(shift.started()).values()) == {1}, "nobody died"
+    counts.clean()
