@@ -190,6 +190,11 @@ DUR-5   duplicate start with the same id runs once
 DUR-6   10,000 nodes and nesting 64, each with a clear error
 DUR-7   failed attempts are recorded: a resumed run does not begin its tries anew
 DUR-8   the same answer on every store
+DUR-9   waits for an event or an approval survive a restart and wait only what is left
+DUR-10  each signal is taken once, in order of sending, by the first wait for its name
+DUR-11  a run that only waits is released, and goes on when a signal comes or its time is due; none is lost
+DUR-12  the same signal id is sent once
+DUR-13  waiting does not count toward the timeout of a run
 """
 
 COMPOSITES = """

@@ -20,17 +20,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ropewalk.errors
-from chains.scripted import ScriptedTools, misses
+from chains.scripted import ScriptedTools, answering, misses
 from ropewalk.app import App
 from ropewalk.errors import InvalidFlow
-from ropewalk.events import Event
 from ropewalk.source import load
 
 CASES = Path(__file__).parent / "cases"
@@ -79,20 +78,6 @@ async def _run(case: dict[str, Any], address: str) -> None:
         assert misses({"status": "completed", "errors": [], **wanted}, result.to_dict()) == []
         _hold(case["expect"], tools, result, details)
         await _what_is_true_of_all(app, chain, result, tools, context)
-
-
-def answering(app: App, answers: dict[str, Any]) -> Callable[[Event], None]:
-    """Whoever listens to a run and sends it what it waits for."""
-
-    def take(event: Event) -> None:
-        if event.kind == "wait.started":
-            name = event.data.get("event")
-            if name in answers:
-                app.runs.send(event.run_id, name, answers[name])
-            elif event.path in answers:
-                app.runs.approve(event.run_id, event.path, **answers[event.path])
-
-    return take
 
 
 async def _is_refused(app: App, case: dict[str, Any]) -> None:

@@ -17,16 +17,17 @@ from typing import Any
 
 import pytest
 
-from chains.scripted import ScriptedTools
+from chains.scripted import ScriptedTools, answering
 from equivalence.in_python import PROGRAMS
 from ropewalk.app import App
 from ropewalk.codec import fingerprint
 from ropewalk.dialects import NOTATIONS
 from ropewalk.errors import InvalidFlow
+from ropewalk.events import Event
 from ropewalk.source import load
 
 CASES = {case["name"]: case for case in load(Path(__file__).parent / "equivalence" / "programs.yaml").data}
-KEYS = {"name", "input", "tools", "status", "result", "state", "at_once", "where", "renamed", "apart"}
+KEYS = {"name", "input", "answers", "tools", "status", "result", "state", "at_once", "where", "renamed", "apart"}
 WHERE = {"flow": "result", "composite": "result", "composition": "data"}
 STATE = {"flow": "state", "chain": "variables", "experience": "finalState"}
 WRITTEN = {
@@ -53,7 +54,7 @@ HELD = {
     "composition": {"sequence", "choice", "for_each", "transforms", "nested_data", "failure", "silent"},
     "experience": {
         "sequence", "at_once", "diamond", "for_each", "tries", "nested_data", "failure", "goes_on_without",
-        "failing_rounds", "pipeline",
+        "failing_rounds", "pipeline", "waits",
     },
 }  # fmt: skip
 """What each notation can hold of the programs in Python; for an experience, which gives its state only, those
@@ -168,7 +169,8 @@ def trace(
 async def _trace(
     case: dict[str, Any], source: Any, address: str, kind: str, where: Any, apart: Any, renamed: Any
 ) -> dict[str, Any]:
-    tools, events = ScriptedTools(case["tools"]), []
+    tools = ScriptedTools(case["tools"])
+    events: list[Event] = []
 
     def path(text: str) -> str:
         for pattern, replacement in renamed:
@@ -176,11 +178,18 @@ async def _trace(
         return text
 
     async with App(address) as app:
-        outcome = await app.run(source, case.get("input"), executor=tools, on_event=events.append)
+        answer = answering(app, case.get("answers", {}))
+
+        def take(event: Event) -> None:
+            events.append(event)
+            answer(event)
+
+        outcome = await app.run(source, case.get("input"), executor=tools, on_event=take)
         history = app.runs.history(outcome.run_id)
         facts = app.store.history(outcome.run_id)
     assert history is not None
     called = {event.path for event in events if event.kind == "node.started" and event.data and "tool" in event.data}
+    called |= {event.path for event in events if event.kind == "wait.started"}
     # In a line a node is ready when it starts, and nothing is told: whether something is a line is for the notation.
     told = [event for event in events if _whole(event.path) in called and event.kind != "node.ready"]
     found = [(path(event.path), event.kind) for event in told]
@@ -221,6 +230,8 @@ def _fact(entry: Any) -> Any:
     data = entry.data
     if isinstance(data, dict) and entry.kind in ("attempt", "call_failed"):
         data = {key: value for key, value in data.items() if key not in TIMES}
+    if entry.kind in ("wait", "signal"):
+        return {key: value for key, value in data.items() if key not in ("due", "sent")}
     return (entry.digest, data)
 
 

@@ -176,6 +176,17 @@ def test_a_killed_run_is_resumed_and_ships_nothing_twice(examples: Path) -> None
     assert len(shipped) <= 11  # the one in mid-flight may be there twice
 
 
+def test_an_order_waits_for_an_approval_and_for_the_carrier(examples: Path) -> None:
+    given = ("run", "approval/order.yaml", "--input")
+    cheap = answer(*given, '{"item": "rope", "count": 2}', "--id", "cheap", cwd=examples, code=4)
+    assert [wait["event"] for wait in cheap["waitingFor"]] == ["carrier-rope"]
+    dear = answer(*given, '{"item": "anchor", "count": 2}', "--id", "dear", cwd=examples, code=4)
+    assert [wait["approval"] for wait in dear["waitingFor"]] == ["2 x anchor for 1800.0: ship it?"]
+    answer("runs", "approve", "dear", "--by", "ann", cwd=examples)
+    answer("runs", "send", "dear", "carrier-anchor", "--early", cwd=examples)
+    assert answer("resume", "dear", cwd=examples)["results"]["ship"] == "shipped 2 x anchor, approved by ann"
+
+
 def test_the_change_report_agrees_with_git(examples: Path, repository: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out put"
     given = json.dumps({"repo": str(repository), "out": str(folder)})

@@ -7,6 +7,7 @@
     experience  the document; name, version and an empty schema are added, and `kind: tool` with
                 `impl: ./ID.py` to nodes that say neither. With `raw: true` it stands as it is
     tools       see experiences/scripted_nodes.py
+    answers     what is sent as soon as there is a wait for it: {event: payload}, {path: answer} for an approval
     input       of the run; state: what it begins with
     expect      a subset of the result, but finalState, errors (as [nodeId, part of the message]) and warnings
                 exactly; besides it calls (names in order, or [name, params]), counts, peak, and events
@@ -29,15 +30,17 @@ from typing import Any
 
 import pytest
 
-from chains.scripted import misses
+from chains.scripted import answering, misses
 from experiences.scripted_nodes import ScriptedNodes
 from ropewalk.app import App
 from ropewalk.errors import InvalidFlow
+from ropewalk.events import Event
 from ropewalk.schema import compile_schema
 from ropewalk.source import load
 
 CASES = Path(__file__).parent / "cases" / "experience"
 KNOWN = {"name", "covers", "experience", "raw", "tools", "input", "state", "expect", "problems", "beyond_schema"}
+KNOWN |= {"answers"}
 BESIDES = ("finalState", "errors", "warnings", "calls", "counts", "peak", "events")
 SCHEMA = compile_schema(json.loads(files("ropewalk.dialects").joinpath("experience.schema.json").read_text("utf-8")))
 
@@ -85,13 +88,19 @@ async def _run(case: dict[str, Any], address: str) -> None:
             return
         tools = ScriptedNodes(case.get("tools") or {})
         events: list[list[str]] = []
+        answer = answering(app, case.get("answers") or {})
+
+        def take(event: Event) -> None:
+            events.append([event.kind, event.path])
+            answer(event)
+
         result = await app.run(
             document,
             case.get("input"),
             state=case.get("state"),
             executor=tools,
             run_id="r",
-            on_event=lambda event: events.append([event.kind, event.path]),
+            on_event=take,
         )
         _hold(case["expect"], result.to_dict(), tools, events)
         calls = len(tools.calls)

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable
 from typing import Any
+
+from ropewalk.app import App
+from ropewalk.events import Event
 
 
 class ScriptedTools:
@@ -83,3 +87,17 @@ def misses(expected: Any, found: Any, at: str = "") -> list[str]:
         return [m for i, one in enumerate(expected) for m in misses(one, found[i], f"{at}[{i}]")]
     same = type(expected) is type(found) or {type(expected), type(found)} == {int, float}
     return [] if same and expected == found else [f"{at}: {found!r} instead of {expected!r}"]
+
+
+def answering(app: App, answers: dict[str, Any]) -> Callable[[Event], None]:
+    """Whoever listens to a run and sends it what it waits for."""
+
+    def take(event: Event) -> None:
+        if event.kind == "wait.started":
+            name = event.data.get("event")
+            if name in answers:
+                app.runs.send(event.run_id, name, answers[name], id=event.path)
+            elif event.path in answers:
+                app.runs.approve(event.run_id, event.path, **answers[event.path])
+
+    return take

@@ -34,6 +34,8 @@ def test_a_signal_is_kept_until_a_wait_takes_it_and_is_taken_once(store: Store) 
 
 
 def test_signals_go_to_the_first_wait_in_order_of_sending(store: Store) -> None:
+    """DUR-10"""
+
     async def test() -> None:
         log = await store.open(new())
         for i in range(3):
@@ -57,6 +59,8 @@ def test_what_was_sent_after_its_time_is_not_for_a_wait(store: Store) -> None:
 
 
 def test_the_same_id_is_sent_once(store: Store) -> None:
+    """DUR-12"""
+
     async def test() -> None:
         log = await store.open(new())
         assert store.send("r", "paid", {"sum": 1}, id="order-7")
@@ -225,7 +229,7 @@ def test_a_replaced_owner_takes_nothing_and_parks_nothing(store: Store) -> None:
 
 
 def test_a_signal_sent_while_its_run_is_parked_is_never_lost(store: Store) -> None:
-    """Whichever comes first, the run is running and has the signal, or it was not parked."""
+    """DUR-11. Whichever comes first, the run is running and has the signal, or it was not parked."""
 
     async def test() -> None:
         for i in range(40):

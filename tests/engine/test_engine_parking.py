@@ -31,6 +31,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 async def test_a_restart_waits_only_what_is_left(kept: Store) -> None:
+    """DUR-9"""
     tools = ScriptedTools()
     body = line(event("w", timeout=0.05, policy=HANDLED), result=out("w"))
     run = await Started(kept, body, tools).waits("w")

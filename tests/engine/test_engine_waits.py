@@ -126,6 +126,7 @@ async def test_a_refused_name_is_a_failure_of_the_node(store: Store) -> None:
 
 
 async def test_waiting_does_not_count_toward_the_timeout_of_the_run(store: Store) -> None:
+    """DUR-13"""
     tools = ScriptedTools(slow=gives(1, after=0.05), hang=held())
     body = graph(event("w"), call("slow"), call("hang", after={"w", "slow"}))
     began = time.monotonic()

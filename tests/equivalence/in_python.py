@@ -179,3 +179,11 @@ def pipeline(f: FlowBuilder) -> object:
 def pause(f: FlowBuilder) -> object:
     f.options(name="rest").sleep(0.001)
     return named(f, "last", "write", n=1)
+
+
+@program
+def waits(f: FlowBuilder) -> object:
+    order = f.input.order
+    paid = f.options(name="paid").wait(f"paid-{order}")
+    ask = f.options(name="ask").approval(f"Ship {order}?")
+    return named(f, "last", "write", sum=paid.sum, by=ask["by"])

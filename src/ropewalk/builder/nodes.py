@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ..ir import Graph
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait
 from ..tools.signature import is_async, schema_of
 from ..tools.tool import Tool, tool_from, tool_of
 from .function import parameters
@@ -81,6 +81,28 @@ class Nodes:
     def sleep(self, seconds: float | Ref[float], /) -> Ref[None]:
         """Wait; a run that is resumed waits only what is left."""
         return add(self._trace, "sleep", self._options, lambda _: Sleep(seconds=self._trace.lower(seconds)))
+
+    def wait(self, event: str | Ref[str], /, *, timeout: float | Ref[float] | None = None) -> Ref[Any]:
+        """Wait for an event of this name, at most `timeout` seconds; the value is what was sent."""
+        return self._wait(event, None, timeout)
+
+    def approval(self, text: str | Ref[str], /, *, timeout: float | Ref[float] | None = None) -> Ref[dict[str, Any]]:
+        """Wait until somebody approves what the text asks; the value is `{approved, by, note}`. A refusal fails
+        the node."""
+        return self._wait(None, text, timeout)
+
+    def _wait(self, event: object, text: object, timeout: object) -> Ref[Any]:
+        def make(_: str) -> Wait:
+            lower = self._trace.lower
+            seconds = timeout if timeout is not None else self._options.timeout
+            return Wait(
+                event=None if event is None else lower(event, "event"),
+                approval=None if text is None else lower(text, "approval"),
+                timeout=None if seconds is None else lower(seconds, "timeout"),
+            )
+
+        options = replace(self._options, timeout=None)  # a wait keeps its own time, through restarts
+        return add(self._trace, "wait" if text is None else "approval", options, make)
 
     # --- choices --------------------------------------------------------------------------------
 

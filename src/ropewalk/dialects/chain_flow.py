@@ -239,12 +239,11 @@ class ChainCompiler(Binder[Within]):
     def _wait(self, node: ChainNode, within: Within) -> Op:
         """The name of an event, and what is shown for an approval, are texts that may hold references."""
         timeout = node.get("timeout")
-        said = {
-            key: self.value(node.get(key), join(node.path, key), within)
+        event, approval = (
+            self.value(node.get(key), join(node.path, key), within) if key in node.fields else None
             for key in ("event", "approval")
-            if key in node.fields
-        }
-        return Wait(**said, timeout=Lit(timeout / 1000) if timeout else None)
+        )
+        return Wait(event=event, approval=approval, timeout=Lit(timeout / 1000) if timeout else None)
 
     def policy(self, node: ChainNode, within: Within) -> Policy:
         get = node.fields.get

@@ -9,8 +9,8 @@ from typing import Final
 from ..errors import ExpressionError, Problem
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
-from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Policy, Retry
-from ..ops import Call, Loop, Map
+from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
+from ..ops import Call, Loop, Map, Wait
 from ..values import Json, closest
 from .agent import agent_options
 from .agent_flow import agent_loop
@@ -27,6 +27,9 @@ LABELS: Final = {
     "policy.retry.attempts": "on_error.attempts",
     "policy.retry.delay": "on_error.base_ms",
     "policy": "on_error",
+    "event": "event",
+    "approval": "approval",
+    "timeout": "timeout",
     "writes": "writes",
     "initial": "prompt",
 }
@@ -187,7 +190,7 @@ class ExperienceCompiler:
         )
         one = Node(
             id=own,
-            op=self._agent(node, own) if node.kind == "agent" else self._call(node, way, item or node.each),
+            op=self._op(node, own, way, item or node.each),
             result=Ref("out", (own, "answer")) if node.kind == "agent" else None,
             writes=self._writes(node, own),
             policy=_policy(node),
@@ -199,6 +202,11 @@ class ExperienceCompiler:
         body = Graph(nodes=(one,), result=Ref("out", (own, *_output(node))), ordered=True)
         limit = int(each.get("concurrency", self.document.concurrency or CONCURRENCY))
         return _reached(Node(id=node.id, op=Map(items=items, body=body, limit=limit), meta=about), way)
+
+    def _op(self, node: ExperienceNode, own: str, way: Way, item: bool) -> Op:
+        if node.kind == "agent":
+            return self._agent(node, own)
+        return self._wait(node) if node.kind == "wait" else self._call(node, way, item)
 
     def _call(self, node: ExperienceNode, way: Way, item: bool) -> Call:
         if node.kind == "dataset":
@@ -224,6 +232,14 @@ class ExperienceCompiler:
         tools = tuple(dict.fromkeys(node.get("tools", ())))
         options = {**agent_options(given), "must_end": True}
         return agent_loop(options, tools, start, path=join(node.path, "tools"), within=f"{own}.", name=node.id)
+
+    def _wait(self, node: ExperienceNode) -> Wait:
+        timeout = node.get("timeout")
+        event, approval = (
+            self.value(node.get(key), join(node.path, key)) if key in node.fields else None
+            for key in ("event", "approval")
+        )
+        return Wait(event=event, approval=approval, timeout=Lit(timeout / 1000) if timeout else None)
 
     def _writes(self, node: ExperienceNode, own: str) -> Expr | None:
         if node.kind == "tool":

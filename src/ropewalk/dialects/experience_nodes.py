@@ -15,9 +15,6 @@ from .fields import Checker, Report, join, known_keys, say
 from .nodes import is_schema
 
 KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "wait")
-LATER: Final = {
-    "wait": "wait nodes are not supported yet",
-}
 GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "_env")
 """What a module is given beside its own arguments, under these names."""
 POLICIES: Final = ("fail_run", "skip", "retry")
@@ -51,16 +48,9 @@ def output(value: Json, path: str, report: Report) -> Json:
     return value
 
 
-def node_kind(value: Json, path: str, report: Report) -> Json:
-    """A kind of node. Those that come later are known, and refused in words of their own, but not offered."""
-    return (
-        value if value in LATER else f.one_of(tuple(kind for kind in KINDS if kind not in LATER))(value, path, report)
-    )
-
-
 NODE: Final[dict[str, Checker]] = {
     "id": identifier,
-    "kind": node_kind,
+    "kind": f.one_of(KINDS),
     "description": f.text,
     "impl": f.name,
     "args": f.mapping,
@@ -77,7 +67,7 @@ NODE: Final[dict[str, Checker]] = {
     "output_schema": f.anything,
     "max_rounds": f.positive,
     "event": f.name,
-    "approval": f.text,
+    "approval": f.name,
     "timeout": f.number,
 }
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
@@ -95,7 +85,7 @@ ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "timeout": ("wait",),
 }
 NEEDED: Final = {"tool": "impl", "dataset": "source", "call": "tool", "experience": "impl", "agent": "prompt"}
-WRITES: Final = {"dataset": (1, 1), "call": (0, 1), "experience": (0, 1), "agent": (0, 1)}
+WRITES: Final = {"dataset": (1, 1), "call": (0, 1), "experience": (0, 1), "agent": (0, 1), "wait": (0, 1)}
 """How many fields of the state a node of this kind writes, at least and at most."""
 
 FOR_EACH: Final[dict[str, Checker]] = {"source": f.anything, "concurrency": f.positive}
@@ -194,8 +184,6 @@ def node_of(value: Json, path: str, report: Report, what: str = "an object") -> 
 def _fits(node: ExperienceNode, report: Report) -> None:
     """Fields that the node's kind needs, or has no use for."""
     kind = node.kind
-    if kind in LATER:
-        say(report, join(node.path, "kind"), LATER[kind])
     needed = NEEDED.get(kind)
     if needed is not None and needed not in node.fields:
         say(report, join(node.path, needed), f"required for {_a(kind)} node")

@@ -1,7 +1,7 @@
 """Flows as experience graphs: tool calls with edges between them, and a declared state.
 
 An experience gives its state, so a flow that gives anything else is refused; so is what has no place in
-the graph of one: values that are only computed, choices, waits, fallbacks, limits of time.
+the graph of one: values that are only computed, choices, pauses, fallbacks, limits of time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref
 from ..frozen import dataclass
 from ..ir import Channel, Graph, Node, OnError
-from ..ops import Call, Loop, Map
+from ..ops import Call, Loop, Map, Wait
 from ..values import Json
 from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
 from .experience import CONCURRENCY, MAX_ITERS, TYPES
@@ -112,14 +112,14 @@ class ExperienceWriter(FlowWriter[Around]):
             self._agent(node, agent, around)
             return
         self._sound(node, path)
-        if isinstance(op, Call):
-            self.nodes.append({"id": node.id, **self._call(node, around)})
+        if isinstance(op, (Call, Wait)):
+            self.nodes.append({"id": node.id, **self._leaf(node, around)})
         elif isinstance(op, Map):
             self._map(node, op, around)
         elif isinstance(op, Loop):
             self._loop(node, op, around)
         else:
-            self.refuse_op(node, path, "its nodes call tools")
+            self.refuse_op(node, path, "its nodes call tools and wait")
 
     def _sound(self, node: Node, path: str) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", node.id, re.ASCII):
@@ -129,6 +129,18 @@ class ExperienceWriter(FlowWriter[Around]):
         if node.when is not None:
             self.refuse(path, CHOSEN)
         self.refuse_unheld(replace(node, gate=None, when=None), path)
+
+    def _leaf(self, node: Node, around: Around) -> Fields:
+        path = f"{around.path}{node.id}"
+        if isinstance(node.op, Call):
+            return self._call(node, around)
+        fields: Fields = {"kind": "wait", **self.wait(node, f"{path}.timeout", around)}
+        if node.meta.description:
+            fields["description"] = node.meta.description
+        writes = self._writes(node, path)
+        if "output" in writes:
+            self.refuse(path, "a wait in an experience writes all that was sent, not a part of it")
+        return fields | writes | self._on_error(replace(node, policy=replace(node.policy, timeout=None)), path, around)
 
     def _call(self, node: Node, around: Around) -> Fields:
         path = f"{around.path}{node.id}"
@@ -204,8 +216,8 @@ class ExperienceWriter(FlowWriter[Around]):
         if node.writes is not None or node.policy != Node(id="", op=op).policy:
             self.refuse(path, "what is done per item has policies and writes, and the whole of it none")
         for inner in body.nodes:
-            if not isinstance(inner.op, Call):
-                self.refuse_op(inner, f"{path}/{inner.id}", "per item it calls tools")
+            if not isinstance(inner.op, (Call, Wait)):
+                self.refuse_op(inner, f"{path}/{inner.id}", "per item it calls tools and waits")
                 return
         if not body.nodes or body.result != Ref("out", (body.nodes[-1].id,)):
             self.refuse(path, "what is done per item gives what its last call gave, and computes nothing after it")
@@ -217,7 +229,7 @@ class ExperienceWriter(FlowWriter[Around]):
             width = {} if op.limit == self.concurrency else {"concurrency": op.limit}
             [call] = body.nodes
             self._sound(replace(call, id=node.id), path)
-            fields = self._call(call, inside)
+            fields = self._leaf(call, inside)
             self.nodes.append({"id": node.id, **fields, "for_each": {"source": items, **width}})
             return
         if op.limit != self.concurrency:
@@ -227,7 +239,7 @@ class ExperienceWriter(FlowWriter[Around]):
         stages: list[Json] = []
         for inner in body.nodes:
             self._sound(inner, f"{path}/{inner.id}")
-            self.inside["pipeline"].append({"id": inner.id, **self._call(inner, inside)})
+            self.inside["pipeline"].append({"id": inner.id, **self._leaf(inner, inside)})
             stages.append(inner.id)
         self.pipelines.append({"id": node.id, "items": items, "stages": stages})
 

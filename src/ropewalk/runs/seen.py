@@ -118,6 +118,35 @@ class Runs:
         """Every version of a stored definition that is kept, newest first."""
         return self.store.list_versions(kind, id)
 
+    def waiting(self, run_id: str | None = None) -> Waiting:
+        """What a run waits for, or what all runs that are running or waiting do: events and approvals, each with
+        its run, its path and its node. Raises NotFound for an unknown run."""
+        from .answers import waiting
+
+        return waiting(self, run_id)
+
+    def send(self, run_id: str, event: str, payload: Json = None, *, id: str | None = None, early: bool = True) -> bool:
+        """Send an event to a run; it is kept until a wait for it takes it. The same `id` is sent once: False when
+        it was there. Not `early` it is refused (NotWaiting) unless the run waits for it now."""
+        from .answers import send
+
+        return send(self, run_id, event, payload, id, early)
+
+    def approve(
+        self,
+        run_id: str,
+        name: str | None = None,
+        *,
+        approved: bool = True,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> dict[str, Json]:
+        """Answer an approval that the run waits for: the one at this path or of this node, the only one without a
+        `name`. Gives what was answered; raises NotWaiting when there is none, or more than one."""
+        from .answers import approve
+
+        return approve(self, run_id, name, approved, by, note)
+
     def version(self, row: RunRow) -> int | None:
         """Which version of its stored definition a run goes by; None for one that is not stored."""
         if row.definition_id is None:

@@ -18,7 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "convert": ("define:convert", "Write a definition in another notation."),
     "schema": ("schema:schema", "Print the JSON Schema of a notation's documents, for editors."),
     "run": ("run:run", "Run a definition and print its result."),
-    "resume": ("run:resume", "Go on with a run after a crash; what is recorded is not called again."),
+    "resume": ("run:resume", "Go on with a run after a crash, or with one that waits."),
     "runs ls": ("runs:ls", "List runs, newest first."),
     "runs show": ("runs:show", "Show one run: its nodes, attempts, results and errors."),
     "runs watch": ("runs:watch", "Follow a run while it goes on, also one of another process."),
@@ -29,6 +29,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs prune": ("keep:prune", "Delete old runs and free their space."),
     "runs versions": ("keep:versions", "List the versions of a stored definition, or print one."),
     "runs retry": ("rerun:retry", "Go on with a run that has ended: what failed runs again."),
+    "runs send": ("waiting:send", "Send an event to a run that waits for it."),
+    "runs approve": ("waiting:approve", "Approve what a run asks, or reject it."),
     "runs stop": ("runs:stop", "Stop a run, also one of another process."),
     "runs release": ("workers:release", "Set a parked run free: workers take it from where it was."),
     "worker": ("workers:worker", "Take runs from the queues of a store in Postgres and execute them."),
@@ -48,7 +50,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
 }
 GROUPS: Final = {
-    "runs": "List, show, follow, retry and stop runs.",
+    "runs": "List, show, follow, answer, retry and stop runs.",
     "workers": "Look at the workers of a store.",
     "schedules": "List, start, pause and resume what the clock starts.",
     "tools": "List, show, call and pin tools.",

@@ -16,7 +16,7 @@ import orjson
 from ...events import Event
 from ...source import visible
 from .table import first_line
-from .tally import Tally, line
+from .tally import Tally, line, waits_for
 
 
 class Progress(Protocol):
@@ -83,6 +83,8 @@ class PlainLines(Counting):
         ended = self.tally.take(event)
         if ended is not None:
             sys.stderr.write(line(ended) + "\n")
+        elif event.kind == "wait.started":
+            sys.stderr.write(waits_for(event) + "\n")
         elif event.kind == "attempt.failed":
             data = event.data or {}
             sys.stderr.write(visible(f"! {event.path}  attempt failed: {data.get('message', '')}") + "\n")

@@ -19,12 +19,13 @@ from .options import Engine, Input, Json, Project, Queue, StoreAddress, Upgrade,
 from .progress import progress
 from .session import unknown_run, with_app
 from .table import duration
+from .waiting import Stay, Wait, again, waits
 
 if TYPE_CHECKING:
     from ...app import App
 
 _RESULTS = ("finalState", "data", "result", "results", "variables")
-_MARK = {"completed": "✓", "partial": "~"}
+_MARK = {"completed": "✓", "partial": "~", "waiting": "…"}
 
 
 def run(
@@ -50,9 +51,7 @@ def run(
     ] = False,
     watch: Watch = False,
     engine: Engine = None,
-    wait: Annotated[
-        bool, Parameter(name="--wait", negative="--no-wait", help="Wait for the end, or only print the run's id.")
-    ] = True,
+    wait: Stay = None,
     queue: Queue = None,
     priority: Annotated[
         int, Parameter(validator=validators.Number(gte=1), help="From 1, taken first, upward (--engine dbos).")
@@ -83,9 +82,11 @@ def run(
             concurrency=concurrency,
             state=seed,
             keep_state=keep_state,
+            park=not wait,
         )
 
-    work = followed(start, quiet=json, watch=watch, source=source) if wait else only_put
+    options = again(store, project)
+    work = followed(start, quiet=json, watch=watch, source=source, again=options) if wait is not False else only_put
     return with_app(work, near=source, project=project, store=store, engine=engine)
 
 
@@ -102,17 +103,19 @@ def resume(
     json: Json = False,
     store: StoreAddress = None,
     watch: Watch = False,
+    wait: Wait = False,
     project: Project = None,
 ) -> Answer:
-    """Go on with a run after a crash; what is recorded is not called again. With a changed definition as SOURCE,
-    or with --upgrade alone as it is now where the run came from: see --upgrade."""
+    """Go on with a run after a crash, or with one that waits; what is recorded is not called again. With a changed
+    definition as SOURCE, or with --upgrade alone as it is now where the run came from: see --upgrade."""
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
-        return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event)
+        return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
-    return with_app(followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
+    work = followed(start, quiet=json, watch=watch, again=again(store, project))
+    return with_app(work, run=run_id, project=project, store=store)
 
 
 def followed(
@@ -121,6 +124,7 @@ def followed(
     quiet: bool,
     watch: bool,
     source: Path | None = None,
+    again: str = "",
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, interrupts: Interrupts) -> Answer:
         shown = progress(quiet, watch)
@@ -138,19 +142,20 @@ def followed(
             from ...definitions import places  # only where there is something to find
 
             where = places(app.load(source))
-        return Answer(exit=code, data=data, text=summary(data, where))
+        return Answer(exit=code, data=data, text=summary(data, where, again))
 
     return work
 
 
-def summary(data: dict[str, Any], where: Mapping[str, str]) -> str:
-    """The result for people: status, errors, then each part of the result under its name; `where` has the
-    places of nodes."""
+def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -> str:
+    """The result for people: status, errors, what it waits for, then each part of the result under its name;
+    `where` has the places of nodes, `options` those that name the same store."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e, where)}" for e in errors]
+    lines += waits(data, options)
     lines += [visible(f"  warning: {said}") for said in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))

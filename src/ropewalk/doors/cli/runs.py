@@ -19,7 +19,8 @@ from .keep import instant
 from .options import Json, Project, StoreAddress
 from .session import unknown_run, with_app
 from .table import columns, duration, first_line, moment
-from .tally import Tally, line
+from .tally import Tally, line, waits_for
+from .waiting import waits
 
 if TYPE_CHECKING:
     from ...app import App
@@ -76,7 +77,7 @@ def ls(
 
 
 def _took(row: Any, now: float) -> str:
-    end = row.ended_at or (now if row.status == "running" else None)
+    end = row.ended_at or (now if row.status in ("running", "waiting") else None)
     return duration(end - row.started_at) if end else "-"
 
 
@@ -110,6 +111,8 @@ def _details(run: dict[str, Any]) -> str:
     if run.get("input") is not None:
         lines.append(f"  input    {_short(run['input'])}")
     lines += [f"  before   {_ending(one)}" for one in run["endings"]]
+    if run["status"] == "waiting":
+        lines += ["", *waits(run, "")]
     lines.append("")
     for node in run["nodes"]:
         if node["status"] == "decided":
@@ -137,6 +140,12 @@ def _decision(node: dict[str, Any]) -> str:
         return f"goes over {len(made)} item{'' if len(made) == 1 else 's'}"
     if node["kind"] == "timer":
         return f"waits until {moment(made)}"
+    if node["kind"] == "wait":
+        until = f" until {moment(made['due'])}" if made["due"] is not None else ""
+        what = f"an approval: {made['approval']}" if "approval" in made else f"the event {made['event']!r}"
+        return f"waits{until} for {what}"
+    if node["kind"] == "signal":
+        return "nothing came in time" if "late" in made else f"got {_short(made['value'])}"
     return f"takes branch {made + 1}" if made >= 0 else "takes the branch for all else, if there is one"
 
 
@@ -160,6 +169,11 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
                 status = str((event.data or {}).get("status"))
             if event.kind == "run.interrupted":
                 sys.stderr.write(f"its process is gone; go on with: ropewalk resume {run_id}\n")
+            if event.kind == "run.waiting":
+                status = "waiting"
+                sys.stderr.write(
+                    "\n".join(["it waits without a process:", *waits(app.runs.get(run_id) or {}, "")]) + "\n"
+                )
             if json:
                 json_line(event.to_dict())
             else:
@@ -175,6 +189,8 @@ def _followed(event: Event, tally: Tally) -> Iterable[str]:
         yield line(ended)
     elif event.kind == "run.finished":
         yield f"run {(event.data or {}).get('status')}"
+    elif event.kind == "wait.started":
+        yield waits_for(event)
     elif event.kind == "attempt.failed":
         yield visible(f"! {event.path}  attempt failed: {_short(event.data)}")
 

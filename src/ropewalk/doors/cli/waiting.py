@@ -1,0 +1,136 @@
+"""`runs send|approve`: what a run waits for, and sending it."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from ...source import visible
+from .answer import Answer
+from .given import read_input
+from .interrupts import Interrupts
+from .options import Json, Project, StoreAddress
+from .session import unknown_run, with_app
+
+if TYPE_CHECKING:
+    from ...app import App
+
+Wait = Annotated[
+    bool,
+    Parameter(
+        name="--wait", negative=(), help="Stay while the run only waits for events and approvals, and go on with it."
+    ),
+]
+
+Stay = Annotated[
+    bool | None,
+    Parameter(
+        name="--wait",
+        negative="--no-wait",
+        help="Stay also while it only waits for events and approvals; or only print the id (--engine dbos).",
+    ),
+]
+
+
+def send(
+    run_id: str,
+    event: str,
+    /,
+    *,
+    payload: Annotated[
+        str | None, Parameter(allow_leading_hyphen=True, help="JSON, or @FILE (JSON or YAML; @- reads standard input).")
+    ] = None,
+    id: Annotated[str | None, Parameter(name="--id", help="The same id is sent once, however often.")] = None,
+    early: Annotated[bool, Parameter(negative=(), help="Also when no wait for it is under way: it is kept.")] = False,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Send an event to a run that waits for it."""
+    given = read_input(payload, "--payload")
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if app.runs.row(run_id) is None:
+            raise unknown_run(app, run_id)
+        sent = app.runs.send(run_id, event, given, id=id, early=early)
+        data = {"id": run_id, "event": event, "sent": sent, "payload": given}
+        said = f"sent {event} to {run_id}" if sent else f"{event} was sent to {run_id} before, with the id {id}"
+        return _gone_on(app, run_id, data, said, store, project)
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def approve(
+    run_id: str,
+    node: str | None = None,
+    /,
+    *,
+    reject: Annotated[bool, Parameter(negative=(), help="Do not approve.")] = False,
+    note: Annotated[str | None, Parameter(name=["--note", "--comment"], help="What is to be said about it.")] = None,
+    by: Annotated[str | None, Parameter(help="Who says so (default: the user of this machine).")] = None,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Approve what a run asks (by the id of its NODE or its path, where it asks more than one thing), or reject it."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if app.runs.row(run_id) is None:
+            raise unknown_run(app, run_id)
+        data = app.runs.approve(run_id, node, approved=not reject, by=by or _user(), note=note)
+        said = f"{'rejected' if reject else 'approved'} {data['path']} of {run_id}: {data['approval']}"
+        return _gone_on(app, run_id, {**data, "id": run_id}, said, store, project)
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        return None
+
+
+def _gone_on(app: App, run_id: str, data: dict[str, Any], said: str, store: str | None, project: Path | None) -> Answer:
+    """Who goes on with the run: its process, or whoever resumes it."""
+    alone = run_id in app.runs.interrupted()
+    command = f"ropewalk resume {shlex.quote(run_id)}{again(store, project)}"
+    lines = [said, f"go on with: {command}"] if alone else [said]
+    return Answer(data={**data, "resume": command if alone else None}, text=visible("\n".join(lines)))
+
+
+def again(store: str | None, project: Path | None) -> str:
+    """The options that name the same store once more."""
+    given = (("--store", store), ("-C", str(project) if project is not None else None))
+    return "".join(f" {option} {shlex.quote(value)}" for option, value in given if value)
+
+
+def waits(data: dict[str, Any], where: str) -> list[str]:
+    """What a parked run waits for, each with the command that answers it, and how it goes on."""
+    waiting = data.get("waitingFor") or []
+    if not waiting:
+        return []
+    run = shlex.quote(str(data.get("runId") or data.get("executionId") or data.get("id")))
+    lines = []
+    for wait in waiting:
+        lines.append(f"  {asked(wait)}")
+        lines.append(f"    {command(run, wait)}{where}")
+    return [visible(line) for line in [*lines, f"  then: ropewalk resume {run}{where}"]]
+
+
+def asked(wait: dict[str, Any]) -> str:
+    """What is waited for, in a line."""
+    until = f", until {wait['due']}" if wait["due"] else ""
+    if "approval" in wait:
+        return f"{wait['path']} waits for an approval{until}: {wait['approval']}"
+    return f"{wait['path']} waits for the event {wait['event']!r}{until}"
+
+
+def command(run: str, wait: dict[str, Any]) -> str:
+    if "approval" in wait:
+        return f"ropewalk runs approve {run} {shlex.quote(wait['path'])}"
+    return f"ropewalk runs send {run} {shlex.quote(wait['event'])}"

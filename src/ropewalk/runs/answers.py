@@ -1,0 +1,74 @@
+"""What runs wait for, and answering it: events and approvals."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ..engine.waits import APPROVAL
+from ..errors import JournalConflict, NotFound, NotWaiting, RunEnded
+from ..journal.journal import ENDS, RunRow
+from ..journal.waiting import iso, open_waits, shown, worded
+from ..values import Json
+
+if TYPE_CHECKING:
+    from .seen import Runs
+
+MOST = 100_000
+
+
+def waiting(runs: Runs, run_id: str | None) -> list[dict[str, Json]]:
+    """See `Runs.waiting`."""
+    if run_id is None:
+        rows = [row for status in ("running", "waiting") for row in runs.store.list_runs(status=status, limit=MOST)]
+        ids = sorted(row.id for row in rows)
+    else:
+        ids = [run_id] if _known(runs, run_id).status not in ENDS else []
+    return [{"runId": id, **shown(wait)} for id in ids for wait in open_waits(runs.history(id))]
+
+
+def send(runs: Runs, run_id: str, event: str, payload: Json, id: str | None, early: bool) -> bool:
+    """See `Runs.send`."""
+    if not early:
+        _going(runs, run_id)
+        waits = waiting(runs, run_id)
+        if not any(wait.get("event") == event for wait in waits):
+            raise NotWaiting(run_id, f"the event {event!r}", map(worded, waits))
+    return runs.store.send(run_id, event, payload, id=id)
+
+
+def approve(
+    runs: Runs, run_id: str, name: str | None, approved: bool, by: str | None, note: str | None
+) -> dict[str, Json]:
+    """See `Runs.approve`."""
+    _going(runs, run_id)
+    waits = waiting(runs, run_id)
+    asked = [wait for wait in waits if "approval" in wait and name in (None, wait["path"], wait["node"])]
+    what = "an approval" if name is None else f"an approval at {name!r}"
+    if len(asked) != 1:
+        why = f"there are {len(asked)}, name one: {', '.join(wait['path'] for wait in asked)}" if asked else ""
+        raise NotWaiting(run_id, what if not asked else "one approval only", map(worded, waits), why)
+    [wait] = asked
+    if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
+        raise NotWaiting(run_id, what, why=f"its time was over at {wait['due']}")
+    answer = {"approved": approved, "by": by, "note": note}
+    try:  # one answer each time it is asked
+        sent = runs.store.send(run_id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")
+    except JournalConflict:
+        sent = False
+    if not sent:
+        raise NotWaiting(run_id, what, why=f"{wait['path']} has been answered already")
+    return {**wait, **answer}
+
+
+def _known(runs: Runs, run_id: str) -> RunRow:
+    row = runs.store.get_run(run_id)
+    if row is None:
+        raise NotFound("run", run_id)
+    return row
+
+
+def _going(runs: Runs, run_id: str) -> None:
+    row = _known(runs, run_id)
+    if row.status in ENDS:
+        raise RunEnded(run_id, row.status)

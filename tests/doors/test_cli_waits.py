@@ -1,0 +1,174 @@
+"""Runs that wait, on the command line: exit code 4, `runs send`, `runs approve`, `resume`, `--wait`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import Any
+
+ORDER = """\
+kind: chain
+name: order
+nodes:
+  - {id: first, type: tool, tool: add, params: {a: 1}}
+  - {id: paid, type: wait, event: "paid-${input.order}"}
+  - {id: ask, type: wait, approval: "Ship order ${input.order}?", timeout: 600000}
+  - {id: up, type: tool, tool: upper, params: {text: "by ${output.ask.by}"}}
+"""
+ASK = """\
+kind: chain
+name: ask
+nodes: [{id: ask, type: wait, approval: "Ship it?"}, {id: up, type: tool, tool: upper, params: {text: shipped}}]
+"""
+
+
+def waiting(project: Any) -> None:
+    project.write("order.yaml", ORDER)
+    assert project("run", "order.yaml", "--input", '{"order": 7}', "--id", "o7").code == 4
+
+
+def test_a_run_that_waits_ends_the_process_with_4_and_says_how_it_goes_on(project):
+    project.write("order.yaml", ORDER)
+    done = project("run", "order.yaml", "--input", '{"order": 7}', "--id", "o7")
+    assert done.code == 4, done.err
+    assert done.out.splitlines()[1:4] == [
+        "  paid waits for the event 'paid-7'",
+        "    ropewalk runs send o7 paid-7",
+        "  then: ropewalk resume o7",
+    ]
+    assert "… paid  waits for the event 'paid-7'" in done.err
+    again = project("resume", "o7", "--json")
+    assert again.code == 4
+    assert (again.data["status"], again.data["success"]) == ("waiting", False)
+    [wait] = again.data["waitingFor"]
+    assert {key: wait[key] for key in ("path", "node", "event", "due")} == {
+        "path": "paid", "node": "paid", "event": "paid-7", "due": None,
+    }  # fmt: skip
+    assert again.data["results"] == {"first": 2}
+    [row] = project("runs", "ls", "--json", "--status", "waiting").data
+    assert (row["id"], row["status"], row["interrupted"], row["endTime"]) == ("o7", "waiting", False, None)
+    shown = project("runs", "show", "o7")
+    assert "ropewalk runs send o7 paid-7" in shown.out
+    followed = project("runs", "watch", "o7")
+    assert followed.code == 4
+    assert "… paid  waits for the event 'paid-7'" in followed.out
+
+
+def test_what_is_printed_goes_on_to_the_end(project):
+    waiting(project)
+    sent = project("runs", "send", "o7", "paid-7", "--payload", '{"sum": 3}', "--json")
+    assert (sent.code, sent.data["sent"], sent.data["resume"]) == (0, True, "ropewalk resume o7")
+    asks = project("resume", "o7")
+    assert asks.code == 4
+    assert "ropewalk runs approve o7 ask" in asks.out
+    assert "Ship order 7?" in asks.out
+    approved = project("runs", "approve", "o7", "ask", "--note", "fine", "--by", "ann")
+    assert approved.out.splitlines() == ["approved ask of o7: Ship order 7?", "go on with: ropewalk resume o7"]
+    done = project("resume", "o7", "--json")
+    assert done.code == 0, done.err
+    assert done.data["results"]["up"] == "BY ANN"
+    shown = project("runs", "show", "o7").out
+    assert '· ask  got {"approved":true,"by":"ann","note":"fine"}' in shown
+
+
+def test_a_refusal_fails_the_run(project):
+    project.write("ask.yaml", ASK)
+    assert project("run", "ask.yaml", "--id", "a").code == 4
+    assert project("runs", "approve", "a", "--reject", "--comment", "too dear", "--by", "bob").code == 0
+    done = project("resume", "a")
+    assert done.code == 1
+    assert "ask: not approved by bob: too dear" in done.out
+
+
+def test_what_nobody_waits_for_is_refused_with_what_is_waited_for(project):
+    waiting(project)
+    for words, said in (
+        (("send", "o7", "paid"), "run o7 does not wait for the event 'paid'; it waits for the event 'paid-7' (paid)"),
+        (("approve", "o7"), "run o7 does not wait for an approval; it waits for the event 'paid-7' (paid)"),
+        (("approve", "o7", "nope"), "run o7 does not wait for an approval at 'nope'; it waits for the event 'paid-7'"),
+        (("send", "o8", "paid-7"), "no run 'o8': "),
+        (("send", "o7", "paid-7", "--payload", "{"), "--payload is not JSON"),
+    ):
+        done = project("runs", *words)
+        assert done.code == 2, words
+        assert said in done.err
+    early = project("runs", "send", "o7", "later", "--early", "--id", "one")
+    assert early.code == 0
+    assert project("runs", "send", "o7", "later", "--early", "--id", "one", "--json").data["sent"] is False
+    assert project("runs", "stop", "o7").code == 0
+    over = project("runs", "send", "o7", "paid-7")
+    assert over.code == 1
+    assert "run o7 has ended (stopped)" in over.err
+
+
+def test_which_of_several_approvals_is_meant_must_be_said(project):
+    asks = "\n".join(f"  - {{id: {id}, type: wait, approval: '{id}?'}}" for id in "ab")
+    project.write("two.yaml", f"kind: chain\nmode: parallel\nnodes:\n{asks}\n")
+    assert project("run", "two.yaml", "--id", "t").code == 4
+    done = project("runs", "approve", "t")
+    assert done.code == 2
+    assert "there are 2, name one: a, b" in done.err
+    assert project("runs", "approve", "t", "a").code == 0
+    twice = project("runs", "approve", "t", "a", "--reject")
+    assert twice.code == 2
+    assert "a has been answered already" in twice.err
+
+
+def test_with_wait_the_process_stays_and_hears_what_another_one_sends(project, started):
+    project.write("ask.yaml", ASK)
+    child = started("run", "ask.yaml", "--wait", "--id", "a", "--json", "--store", "other.db")
+    until(lambda: project("runs", "show", "a", "--json", "--store", "other.db").data.get("waitingFor"))
+    said = project("runs", "approve", "a", "--by", "ann", "--store", "other.db")
+    assert said.out.splitlines() == ["approved ask of a: Ship it?"]
+    out, err = child.communicate(timeout=20)
+    assert child.returncode == 0, err
+    assert json.loads(out)["results"]["ask"] == {"approved": True, "by": "ann", "note": None}
+
+
+def test_a_process_that_is_killed_while_it_waits_is_gone_on_for(project, started):
+    project.write("order.yaml", ORDER)
+    child = started("run", "order.yaml", "--wait", "--input", '{"order": 1}', "--id", "k")
+    until(lambda: project("runs", "show", "k", "--json").data.get("waitingFor"))
+    child.send_signal(signal.SIGKILL)
+    child.wait(timeout=20)
+    assert project("runs", "send", "k", "paid-1").code == 0
+    again = project("resume", "k", "--json")
+    assert again.code == 4, again.err
+    assert project("runs", "approve", "k").code == 0
+    done = project("resume", "k", "--json")
+    assert done.code == 0, done.err
+    steps = project("runs", "show", "k", "--json").data["nodes"]
+    assert [s["path"] for s in steps if s["kind"] == "call"] == ["first", "up"]
+
+
+def test_the_commands_name_the_store_that_was_named(project):
+    project.write("ask.yaml", ASK)
+    done = project("run", "ask.yaml", "--id", "a b", "--store", "my store.db")
+    assert "ropewalk runs approve 'a b' ask --store 'my store.db'" in done.out
+    assert "then: ropewalk resume 'a b' --store 'my store.db'" in done.out
+
+
+def test_a_run_with_no_store_waits_in_its_process(project, started):
+    project.write("late.yaml", "kind: chain\nnodes: [{id: w, type: wait, event: e, timeout: 50}]\n")
+    done = project("run", "late.yaml", "--store", "memory")
+    assert done.code == 1
+    assert "w: no event 'e' within 0.05 s" in done.out
+
+
+def test_plan_and_graph_show_what_is_waited_for(project):
+    project.write("ask.yaml", ASK)
+    assert 'Wait · approval: "Ship it?"' in project("plan", "ask.yaml").out
+    assert "Ship it?" in project("graph", "ask.yaml").out
+
+
+def until(holds: Any, most: float = 20.0) -> None:
+    end = time.monotonic() + most
+    while True:
+        try:
+            if holds():
+                return
+        except json.JSONDecodeError:
+            pass
+        assert time.monotonic() < end
+        time.sleep(0.05)
