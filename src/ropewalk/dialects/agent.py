@@ -167,10 +167,18 @@ class Rendering:
             "status": ending.status,
             "result": value.get("answer"),
             "stopReason": reason,
+            "warnings": _warnings(value),
             "conversation": ending.value,
             "error": _error(ending.error),
             "duration": round(ending.duration * 1000, 3),
         }
+
+
+def _warnings(value: Mapping[str, Any]) -> list[Json]:
+    """What the model could not be told, and that it did not come to an end."""
+    reason = value.get("stop_reason")
+    stopped = [f"the model had not finished: {reason}"] if reason is not None and reason not in ENDS else []
+    return [*(value.get("totals") or {}).get("notes", ()), *stopped]
 
 
 def _error(error: Exception | None) -> Json:

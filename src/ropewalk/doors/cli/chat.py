@@ -1,0 +1,211 @@
+"""`chat`: an agent over the configured tools, on a terminal or over pipes.
+
+Tools that are not marked as read-only are asked about; where there is no terminal they are only called when `--yes`
+names them. Every prompt is a run in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from cyclopts import Parameter, validators
+
+from ...errors import CompletionFailed
+from ...source import visible
+from ...values import closest
+from .answer import Answer
+from .exits import DONE, FAILED, UsageError, explain
+from .interrupts import Interrupts
+from .options import Json, Project, StoreAddress
+from .session import with_app
+from .table import duration, first_line
+
+if TYPE_CHECKING:
+    from ...app import App
+    from ...claude import Completion
+    from ...tools.tool import Tool
+
+_LONGEST = 200
+
+
+def chat(
+    prompt: Annotated[
+        str | None, Parameter(help="Answer this and end; without it prompts are read line by line.")
+    ] = None,
+    /,
+    *,
+    tool: Annotated[
+        tuple[str, ...], Parameter(name="--tool", negative=(), help="Only these tools; repeatable (default: all).")
+    ] = (),
+    yes: Annotated[
+        tuple[str, ...], Parameter(name="--yes", negative=(), help="Call this tool without asking; repeatable.")
+    ] = (),
+    model: Annotated[str | None, Parameter(help="The model (default: as configured).")] = None,
+    system: Annotated[str | None, Parameter(help="The system prompt.")] = None,
+    max_rounds: Annotated[
+        int, Parameter(validator=validators.Number(gte=1), help="At most so many turns of the model per prompt.")
+    ] = 20,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Talk with a model that calls the configured tools. It needs ANTHROPIC_API_KEY."""
+
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        from ...claude.session import Session
+
+        await app.connect()
+        tools = _named(app, tool)
+        allowed = {one.id for one in _named(app, yes)} if yes else set()
+        talk = _Talk(json, prompt is None and sys.stdin.isatty())
+        session = Session(
+            app,
+            tools=[one.id for one in tools],
+            approve=[one.id for one in tools if one.has_side_effects and one.id not in allowed],
+            ask=talk.ask,
+            on_event=talk.hear,
+            on_run=interrupts.running,
+            model=model,
+            system=system,
+            max_rounds=max_rounds,
+        )
+        talk.begin(app, tools)
+        code = DONE
+        async for line in talk.prompts(prompt):
+            try:
+                done = await session.say(line)
+            except CompletionFailed as error:
+                if not talk.interactive:
+                    raise
+                talk.tell(explain(error))
+                continue
+            talk.answered(line, done)
+            code = DONE if done.finished else FAILED
+        said = talk.said
+        return Answer(exit=code, data=said[0] if prompt is not None and said else {"answers": said})
+
+    return with_app(work, project=project, store=store)
+
+
+def _named(app: App, names: tuple[str, ...]) -> list[Tool]:
+    """The tools of these names (ids, or names that only one has); all that there are without."""
+    there = sorted((one for one in app.toolbox.list() if one.namespace != "ropewalk"), key=lambda one: one.id)
+    if not names:
+        return there
+    found = []
+    for name in names:
+        same = [one for one in there if name == one.id] or [one for one in there if name == one.name]
+        if len(same) != 1:
+            near = closest(name, (one.id for one in there))
+            said = f"several: {', '.join(one.id for one in same)}" if same else "no tool"
+            raise UsageError(f"{name!r} names {said}" + (f"; did you mean {near}?" if near and not same else ""))
+        found += same
+    return found
+
+
+class _Talk:
+    """What is read and shown. Answers go to standard output, all else to standard error."""
+
+    def __init__(self, json: bool, interactive: bool) -> None:
+        self.json, self.interactive = json, interactive
+        self.said: list[dict[str, Any]] = []  # what --json prints in the end
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._asking = asyncio.Lock()
+        self._always: set[str] = set()
+        self._open = False  # a line of the answer has begun
+
+    def begin(self, app: App, tools: list[Tool]) -> None:
+        if self.interactive:
+            self.tell(f"{len(tools)} tools; Ctrl-D ends")
+        for name, why in app.toolbox.failures.items():
+            self.tell(f"! {name}: {why}")
+
+    async def prompts(self, given: str | None) -> AsyncIterator[str]:
+        """The one that was given, or the lines of standard input."""
+        if given is not None:
+            yield given
+            return
+        loop = asyncio.get_running_loop()
+        # A daemon: whoever ends the chat does not have to press Enter for it first.
+        threading.Thread(target=self._read, args=(loop,), daemon=True).start()
+        while (line := await self._next("> ")) is not None:
+            if line.strip():
+                yield line.strip()
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            for line in sys.stdin:
+                loop.call_soon_threadsafe(self._lines.put_nowait, line)
+            loop.call_soon_threadsafe(self._lines.put_nowait, None)
+        except RuntimeError:
+            return  # the loop has ended meanwhile
+
+    async def _next(self, sign: str) -> str | None:
+        if self.interactive:
+            sys.stderr.write(sign)
+            sys.stderr.flush()
+        return await self._lines.get()
+
+    async def ask(self, tool: str, given: dict[str, Any]) -> bool | str:
+        """Whether a tool may be called with these arguments."""
+        if not self.interactive:
+            return f"it is not marked as read-only, and there is no terminal to ask on; --yes {tool} allows it"
+        async with self._asking:
+            if tool in self._always:
+                return True
+            self.tell(f"? call {tool} {orjson.dumps(given).decode()}")
+            said = (await self._next("  y (yes), a (always), anything else is the reason why not: ") or "").strip()
+            if said.lower() in ("a", "always"):
+                self._always.add(tool)
+                return True
+            return said.lower() in ("y", "yes") or said or False
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Show what comes while the model answers."""
+        kind = event["type"]
+        if kind == "text" and not self.json:
+            sys.stdout.write(visible(event["text"]))
+            sys.stdout.flush()
+            self._open = True
+        elif kind == "tool_use":
+            given = orjson.dumps(event["input"]).decode()
+            short = given if len(given) <= _LONGEST else f"{given[:_LONGEST]}…"
+            self.tell(f"· {event['tool'] or event['name']} {short}")
+        elif kind == "tool_finished" and event["tool"] != "ropewalk:approval":
+            mark, why = ("✓", "") if event["error"] is None else ("✗", f": {first_line(event['error'])}")
+            self.tell(f"{mark} {event['tool']} {duration(event['ms'] / 1000)}{why}")
+
+    def answered(self, prompt: str, done: Completion) -> None:
+        """Show what is left of an answer."""
+        if self.json:
+            calls = [{key: use[key] for key in ("tool", "name", "input", "outcome")} for use in done.trace]
+            said = {"prompt": prompt, "text": done.text, "stopReason": done.stop_reason, "rounds": done.rounds}
+            more = {"usage": done.usage, "cost": done.cost, "calls": calls, "runId": done.run_id}
+            self.said.append({**said, **more, "warnings": list(done.warnings)})
+        else:
+            if not self._open and done.text:  # a client that does not stream
+                sys.stdout.write(visible(done.text))
+            sys.stdout.write("\n")
+        sys.stdout.flush()
+        self._open = False
+        for warning in done.warnings:
+            self.tell(f"! {warning}")
+        if not done.finished:
+            self.tell(f"! {done.why}")
+        if self.interactive:
+            spent = sum(done.usage.values())
+            self.tell(f"  {spent:,} tokens" + (f", ${done.cost:.4f}" if done.cost is not None else ""))
+
+    def tell(self, text: str) -> None:
+        """A line on standard error, after what has begun on standard output."""
+        if self._open:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._open = False
+        sys.stderr.write(visible(text) + "\n")
+        sys.stderr.flush()

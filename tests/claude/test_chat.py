@@ -1,0 +1,153 @@
+"""`ropewalk chat` and `ropewalk tools stats`: the real command against the stand-in for the Messages API."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .wire import StandIn, calls
+
+COMMAND = str(Path(sys.executable).with_name("ropewalk"))
+TOOLS = '''
+from pathlib import Path
+from ropewalk import tool
+
+@tool(annotations={"readOnlyHint": True})
+def look(at: str) -> str:
+    """Looks at something."""
+    return f"saw {at}"
+
+@tool
+def write(text: str) -> str:
+    """Writes something down."""
+    with Path("written").open("a") as file:
+        file.write(text + "\\n")
+    return "written"
+'''
+pytestmark = pytest.mark.node
+
+
+@pytest.fixture
+def chat(api: StandIn, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    (tmp_path / "ropewalk.toml").write_text(
+        f"[tools]\nmodules = ['rw_chat_tools']\n[store]\nurl = 'runs.db'\n[claude]\nbase_url = '{api.url}'\n"
+    )
+    (tmp_path / "rw_chat_tools.py").write_text(TOOLS)
+
+    def run(*words: str, input: str | None = None, key: str = "no-key") -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "ANTHROPIC_API_KEY": key}
+        return subprocess.run(
+            [COMMAND, *words], cwd=tmp_path, env=env, input=input, capture_output=True, text=True, timeout=60
+        )
+
+    return run
+
+
+def test_one_prompt_is_answered_and_calls_are_told(chat: Any, api: StandIn) -> None:
+    api.answer(calls(("look", {"at": "the sea"})), {"content": "It is blue."})
+    done = chat("chat", "look at the sea")
+    assert (done.returncode, done.stdout) == (0, "It is blue.\n")
+    assert '· look {"at":"the sea"}' in done.stderr
+    assert "✓ look" in done.stderr
+    assert [one["name"] for one in api.bodies[0]["tools"]] == ["look", "write"]
+
+
+def test_lines_of_a_pipe_are_one_conversation(chat: Any, api: StandIn) -> None:
+    api.answer({"content": "Hello."}, {"content": "You said hi."})
+    done = chat("chat", "--system", "Be brief.", input="hi\n\nwhat did I say?\n")
+    assert (done.returncode, done.stdout) == (0, "Hello.\nYou said hi.\n")
+    assert [message["content"] for message in api.bodies[1]["messages"] if message["role"] == "user"] == [
+        "hi",
+        "what did I say?",
+    ]
+    assert api.bodies[1]["system"] == "Be brief."
+
+
+def test_without_a_terminal_only_named_tools_may_change_things(chat: Any, api: StandIn, tmp_path: Path) -> None:
+    for words, written in (((), False), (("--yes", "write"), True)):
+        api.reset()
+        api.answer(calls(("write", {"text": "x"})), {"content": "ok"})
+        done = chat("chat", "write x", "--json", *words)
+        said = json.loads(done.stdout)
+        assert (tmp_path / "written").exists() is written
+        [call] = said["calls"]
+        assert (said["text"], said["stopReason"], said["rounds"]) == ("ok", "end_turn", 2)
+        if written:
+            assert call["outcome"] == {"value": "written"}
+        else:
+            assert "not marked as read-only" in call["outcome"]["error"]
+            assert "--yes write allows it" in call["outcome"]["error"]
+
+
+def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_path: Path) -> None:
+    api.answer(
+        calls(("write", {"text": "one"})),
+        calls(("write", {"text": "two"})),
+        calls(("write", {"text": "three"})),
+        {"content": "finished"},
+    )
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [COMMAND, "chat"],
+        cwd=tmp_path,
+        env={**os.environ, "ANTHROPIC_API_KEY": "no-key", "TERM": "dumb"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    shown, typed = b"", [(b"> ", b"write things\n"), (b"why not: ", b"not this one\n"), (b"why not: ", b"always\n")]
+    at = 0
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:  # the other end is closed: Linux says so with EIO
+            break
+        shown += chunk
+        if typed and typed[0][0] in shown[at:]:
+            at = len(shown)
+            os.write(master, typed.pop(0)[1])
+        elif not typed and b"tokens" in shown[at:] and b"> " in shown[shown.rindex(b"tokens") :]:
+            os.write(master, b"\x04")
+            typed = [(b"never", b"")]
+    os.close(master)
+    assert child.wait(timeout=30) == 0, shown
+    assert b'? call write {"text":"one"}' in shown
+    assert (tmp_path / "written").read_text() == "two\nthree\n"
+    refused = api.bodies[1]["messages"][-1]["content"][0]
+    assert (refused["is_error"], refused["content"]) == (True, "write was not called: not this one")
+
+
+def test_what_is_wrong_is_said(chat: Any, api: StandIn) -> None:
+    done = chat("chat", "hi", "--tool", "lok")
+    assert (done.returncode, "did you mean look?" in done.stderr) == (2, True)
+    done = chat("chat", "hi", key="")
+    assert (done.returncode, "set ANTHROPIC_API_KEY" in done.stderr) == (1, True), done.stderr
+    api.answer(calls(("look", {"at": "1"})))
+    done = chat("chat", "hi", "--max-rounds", "1")
+    assert (done.returncode, "limit of rounds" in done.stderr) == (1, True)
+
+
+def test_stats_of_tools_come_from_the_runs(chat: Any, api: StandIn) -> None:
+    assert "no run has called a tool" in chat("tools", "stats").stdout
+    usage = {"usage": {"input_tokens": 100, "output_tokens": 10}}
+    api.answer(calls(("look", {"at": "a"}), ("look", {"at": "b"}), ("look", {"att": "c"}), **usage), {"content": "ok"})
+    chat("chat", "look")
+    data = json.loads(chat("tools", "stats", "--json").stdout)
+    told = {one["tool"]: (one["calls"], one["failed"], one["tokens"]) for one in data["tools"]}
+    assert told == {"look": (3, 1, 0), "ropewalk:model": (2, 0, 110)}
+    assert (data["runs"], data["unread"]) == (1, 0)
+    look = data["tools"][0]
+    assert '"at" is a required property' in look["lastError"]
+    assert 0 <= look["p50Ms"] <= look["p95Ms"]
+    text = chat("tools", "stats", "--days", "1").stdout
+    assert text.splitlines()[0].split() == ["TOOL", "CALLS", "FAILED", "P50", "P95", "TOKENS", "LAST", "ERROR"]
