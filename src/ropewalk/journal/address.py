@@ -24,11 +24,16 @@ _RIGHT: Final = (
 
 
 def open_store(
-    url: str | None, directory: Path | str | None = None, sync: Literal["normal", "full"] = "normal"
+    url: str | None,
+    directory: Path | str | None = None,
+    sync: Literal["normal", "full"] = "normal",
+    *,
+    existing: bool = False,
 ) -> Store:
     """The store at `url`; None is `.ropewalk/ropewalk.db` under `directory` (the working directory),
     made on demand. `sync` is what a store in a file survives: "normal" the death of the process, "full"
-    that of the machine; a server decides that for itself. Raises StoreError for an address that names no store."""
+    that of the machine; a server decides that for itself. With `existing` no file is made. Raises StoreError
+    for an address that names no store."""
     if url == "memory":
         return MemoryStore()
     from pathlib import Path  # a store in memory does without
@@ -43,11 +48,11 @@ def open_store(
             raise StoreError(f"the store's address is empty; {_RIGHT}")
         if "/" not in url and (near := closest(url, _SCHEMES)):
             raise StoreError(f"{url!r} is no store; did you mean {near!r}? ({_RIGHT}; ./{url} for a file)")
-        return _sqlite(Path(url), sync)
+        return _sqlite(Path(url), sync, existing)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1:
             raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}")
-        return _sqlite(Path(rest[1:]), sync)
+        return _sqlite(Path(rest[1:]), sync, existing)
     if is_postgres(url):
         from .postgres import PostgresStore
 
@@ -77,7 +82,9 @@ def _default_file(directory: Path) -> Path:
     return file
 
 
-def _sqlite(path: Path, sync: Literal["normal", "full"]) -> Store:
+def _sqlite(path: Path, sync: Literal["normal", "full"], existing: bool = False) -> Store:
+    if existing and not path.exists():
+        raise StoreError(f"{path}: there is no such store")
     from .sqlite import SqliteStore  # Only those who use it pay for its import.
 
     return SqliteStore(path, sync)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from ..errors import StoreError
-from .connection import Connection
+from .connection import Connection, fetch
 from .inbox import Inbox, Item, Outcomes
 from .news import Hear, News
 from .postgres_lane import INSERT, INSERT_ONE, Lane
@@ -209,6 +209,13 @@ class PostgresWriter(Writer):
 
     def failure(self, error: Exception) -> StoreError:
         return store_error(self.name, error)
+
+    def columns(self, connection: Connection, table: str) -> list[str]:
+        query = (
+            "SELECT attname FROM pg_attribute WHERE attrelid = CAST(CAST(? AS text) AS regclass) AND attnum > 0"
+            " AND NOT attisdropped ORDER BY attnum"
+        )
+        return [name for (name,) in fetch(connection, query, (table,))]
 
     def connections(self) -> Iterable[Any]:
         lanes = [lane.session for lane in list(self._lanes.values())]

@@ -129,6 +129,9 @@ class SqliteWriter(Writer):
     def failure(self, error: Exception) -> StoreError:
         return store_error(self.path, error)
 
+    def columns(self, connection: Connection, table: str) -> list[str]:
+        return [name for (name,) in fetch(connection, "SELECT name FROM pragma_table_info(?)", (table,))]
+
     def connections(self) -> Iterable[Any]:
         return [one for one in (self._reader, self.connection) if one is not None]
 

@@ -86,6 +86,10 @@ class Writer(ABC):
         """What the user is told of one of `failures`, and what to do."""
 
     @abstractmethod
+    def columns(self, connection: Connection, table: str) -> list[str]:
+        """The names of a table's columns."""
+
+    @abstractmethod
     def connections(self) -> Iterable[Any]:
         """All that are open."""
 

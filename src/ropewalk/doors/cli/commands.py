@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "schedules run": ("schedules:run", "Start what a schedule starts, now."),
     "schedules pause": ("schedules:pause", "Start nothing by this schedule for now."),
     "schedules resume": ("schedules:resume", "Go on with a schedule, from its next time on."),
+    "store copy": ("store:copy", "Copy everything of one store into another one, as from SQLite to Postgres."),
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
     "tools call": ("tools:call", "Call one tool and print its result."),
@@ -55,6 +56,7 @@ GROUPS: Final = {
     "runs": "List, show, follow, answer, retry and stop runs.",
     "workers": "Look at the workers of a store.",
     "schedules": "List, start, pause and resume what the clock starts.",
+    "store": "Move what a store holds.",
     "tools": "List, show, call and pin tools.",
 }
 
