@@ -21,6 +21,7 @@ from ..journal.offloop import off_loop
 from ..journal.waiting import shown
 from ..values import Json
 from .caller import Caller, Lease
+from .chunks import KINDS, Spread
 from .program import Program, compile_flow
 from .run import Ending, Run, Watcher, redacted
 
@@ -56,6 +57,7 @@ class Engine:
 
     def __init__(self, store: Store, lease: Lease | None = None) -> None:
         self.store, self.lease = store, lease
+        self.spread: Spread | None = None  # who plays large maps elsewhere
         self.live: dict[str, Run] = {}
         self.watchers: list[Watcher] = []
         """Each is handed the events of every run that begins from now on, parts of others included."""
@@ -71,7 +73,10 @@ class Engine:
         if found is None or found.version != caller.version or found.caller is not caller:
             if len(self._programs) >= PROGRAMS:
                 del self._programs[next(iter(self._programs))]
-            found = compile_flow(job.flow, caller, durable=self.store.durable, watched=watched, lease=self.lease)
+            cut = self.spread if job.new.kind in KINDS else None
+            found = compile_flow(
+                job.flow, caller, durable=self.store.durable, watched=watched, lease=self.lease, spread=cut
+            )
             self._programs[key] = found
         return found
 

@@ -19,6 +19,7 @@ from ..schema import compile_schema
 from ..uncollected import uncollected
 from . import policy
 from .caller import Caller, Lease
+from .chunks import Cut, Spread
 from .failure import named
 from .foldorder import in_sequence, writes_of
 from .foldplan import FoldPlan, fold_into
@@ -40,6 +41,7 @@ class Program:
     __slots__ = (
         "caller",
         "channels",
+        "cuts",
         "durable",
         "flow",
         "limit",
@@ -57,7 +59,7 @@ class Program:
     def __init__(self, builder: Builder, region: Region, play: Callable[[Any], Any]) -> None:
         self.flow, self.region, self.play = builder.flow, region, play
         self.limit, self.secrets, self.durable = builder.limit, builder.secrets, builder.durable
-        self.version, self.caller, self.waits = builder.version, builder.caller, builder.waits
+        self.version, self.caller, self.waits, self.cuts = builder.version, builder.caller, builder.waits, builder.cuts
         self.spots = builder.count
         self.lists_nodes = builder.main is None and _lists_nodes(region.graph)
         self.channels, self.plan, self.main = builder.channels, builder.plans.get(region), builder.main or region
@@ -79,10 +81,12 @@ def compile_flow(
     records: bool = True,
     watched: bool = False,
     lease: Lease | None = None,
+    spread: Spread | None = None,
 ) -> Program:
     """Compile a checked flow. `durable` journals every effect; `records=False` leaves no step
-    records (for measuring); `watched` tells events as they happen; `lease` is looked at before each call."""
-    builder = Builder(flow, caller, durable, records, watched, lease)
+    records (for measuring); `watched` tells events as they happen; `lease` is looked at before each call;
+    `spread` has large maps played elsewhere."""
+    builder = Builder(flow, caller, durable, records, watched, lease, spread)
     region = Region(flow.body, None, None, "", "")
     play = builder.region(region)
     return Program(builder, region, play)
@@ -92,10 +96,18 @@ class Builder:
     """Walks the flow once."""
 
     def __init__(
-        self, flow: Flow, caller: Caller, durable: bool, records: bool, watched: bool, lease: Lease | None
+        self,
+        flow: Flow,
+        caller: Caller,
+        durable: bool,
+        records: bool,
+        watched: bool,
+        lease: Lease | None,
+        spread: Spread | None,
     ) -> None:
         self.flow, self.caller, self.durable, self.records, self.watched = flow, caller, durable, records, watched
-        self.lease = lease
+        self.lease, self.spread = lease, spread
+        self.cuts: dict[str, Cut] = {}  # the maps that can be cut, by their place
         self.channels = dict(flow.state)
         self.limit: float | None = None
         self.count = 0

@@ -12,6 +12,7 @@ from ..ir import Getter, Graph, Step, Yield, whole
 from ..values import Json
 from . import direct, durable, waits
 from .caller import Direct
+from .chunks import spreading
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
 from .lane import Lane, lane_of_task
 from .region import many
@@ -110,7 +111,8 @@ class CompileSite:
         return self.builder.body(graph, self.scope, self.spot, label, binds)
 
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-        return many(body.open, body.run, limit, body.region.searched, self.builder.waits)
+        here = many(body.open, body.run, limit, body.region.searched, self.builder.waits)
+        return here if self.builder.spread is None else spreading(self.builder, self.spot, body, limit, here)
 
     def _sender(self, bound: Any) -> durable.Send:
         """How a journaled call is made: in time, and with its idempotency key where that goes out."""

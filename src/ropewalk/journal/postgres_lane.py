@@ -17,7 +17,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from .postgres_session import words
-from .sql_rows import UPSERT, Row
+from .sql_rows import OWN, UPSERT, Row
 
 if TYPE_CHECKING:
     from .inbox import Inbox, Item
@@ -37,6 +37,20 @@ INSERT: Final = f"""
     SELECT run, path, kind, node, data, digest, started, ended FROM given JOIN mine USING (run, epoch) ORDER BY nth
     {UPSERT}
 """
+# Facts of chunks: they are the run's, and fenced by the lease of the chunk.
+INSERT_CHUNKS: Final = f"""
+    WITH given AS (
+        SELECT * FROM unnest(
+            CAST(? AS bigint[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS bytea[]),
+            CAST(? AS text[]), CAST(? AS float8[]), CAST(? AS float8[]), CAST(? AS integer[]), CAST(? AS bigint[])
+        ) WITH ORDINALITY AS these (run, path, kind, node, data, digest, started, ended, epoch, chunk, nth)
+    ), mine AS (
+        SELECT run AS chunk, epoch FROM lease WHERE run IN (SELECT chunk FROM given) ORDER BY run FOR SHARE
+    )
+    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
+    SELECT run, path, kind, node, data, digest, started, ended FROM given JOIN mine USING (chunk, epoch) ORDER BY nth
+    {UPSERT}
+"""
 INSERT_ONE: Final = f"""
     WITH mine AS (SELECT run FROM lease WHERE run = ?1 AND epoch = ?9 FOR SHARE)
     INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
@@ -50,6 +64,8 @@ _ARRAYS: Final = {_INT4: 1007, _INT8: 1016, _TEXT: 1009, _BYTEA: 1001, _FLOAT8: 
 _ARRAY_OIDS: Final = tuple(_ARRAYS[oid] for oid in _OIDS)
 _FIXED: Final = {_INT4: ("i", 4), _INT8: ("q", 8), _FLOAT8: ("d", 8)}
 _BINARY: Final = [1] * len(_OIDS)
+_CHUNK_OIDS: Final = (*_OIDS, _INT8)
+_CHUNK_ARRAYS: Final = (*_ARRAY_OIDS, 1016)
 
 _LENGTH: Final = struct.Struct("!i").pack
 _HEAD: Final = struct.Struct("!iiIii").pack
@@ -75,7 +91,7 @@ class Lane:
         self._written = 0  # of them, says the server
         self._pg: Any = session.raw
         self._pg.prepare(b"one", words(INSERT_ONE).encode(), _OIDS)
-        self._many = words(INSERT).encode()
+        self._many, self._chunks = words(INSERT).encode(), words(INSERT_CHUNKS).encode()
         self._pg.nonblocking = 1
         self._socket = self._pg.socket
         self._open, self._reads, self._writes = True, False, False
@@ -119,7 +135,12 @@ class Lane:
     # --- on the loop ----------------------------------------------------------------------
 
     def _say(self, rows: list[Row]) -> None:
-        if len(rows) == 1:
+        if len(rows[0]) > OWN:
+            columns = zip(_CHUNK_OIDS, zip(*rows, strict=True), strict=True)
+            self._pg.send_query_params(
+                self._chunks, [_array(oid, column) for oid, column in columns], _CHUNK_ARRAYS, [1] * len(_CHUNK_OIDS)
+            )
+        elif len(rows) == 1:
             values: list[Any] = [_single(oid, value) for oid, value in zip(_OIDS, rows[0], strict=True)]
             self._pg.send_query_prepared(b"one", values, _BINARY)
         else:

@@ -21,11 +21,11 @@ from ..errors import StoreError
 from .connection import Connection, fetch
 from .inbox import Inbox, Item, Outcomes
 from .news import Hear, News
-from .postgres_lane import INSERT, INSERT_ONE, Lane
+from .postgres_lane import INSERT, INSERT_CHUNKS, INSERT_ONE, Lane
 from .postgres_news import Listener, tell, tell_all
 from .postgres_schema import prepare
 from .postgres_session import Session, Target, driver, must_renew, passes
-from .sql_rows import Row, why_not
+from .sql_rows import OWN, Row, why_not
 from .writer import Parcel, Writer
 
 T = TypeVar("T")
@@ -70,7 +70,8 @@ class PostgresWriter(Writer):
     def commit_here(self, inbox: Inbox, items: list[Item]) -> bool:
         if self.refusal or not all(type(work) is tuple for _, _, work in items):
             return False
-        if sum(len(row[4] or b"") for _, _, row in items) > _BYTES:
+        size = len(items[0][2])
+        if sum(len(row[4] or b"") for _, _, row in items) > _BYTES or any(len(row) != size for _, _, row in items):
             return False
         lane = self._lanes.get(inbox)
         if lane is None:
@@ -168,10 +169,13 @@ class PostgresWriter(Writer):
         return outcomes if any(outcomes) else None
 
     def _written(self, rows: list[Row]) -> int:
-        if len(rows) == 1:
+        chunks = len(rows[0]) > OWN
+        if len(rows) == 1 and not chunks:
             return self.connection.count(INSERT_ONE, rows[0], planned=True)
         columns = [list(column) for column in zip(*rows, strict=True)]
-        return self.connection.count(INSERT, columns, planned=False)  # Ten rows are joined unlike thousands.
+        return self.connection.count(
+            INSERT_CHUNKS if chunks else INSERT, columns, planned=False
+        )  # Ten rows are joined unlike thousands.
 
     def insert_alone(self, rows: list[Row]) -> Outcomes:
         return self.insert(rows)  # A statement is a transaction of its own.
@@ -260,7 +264,7 @@ def _statements(rows: list[Row]) -> Iterator[list[Row]]:
     for row in rows:
         key = row[:3]
         size += len(row[4] or b"")
-        if some and (key in keys or size > _BYTES):
+        if some and (key in keys or size > _BYTES or len(row) != len(some[0])):
             yield some
             some, keys, size = [], set(), len(row[4] or b"")
         some.append(row)

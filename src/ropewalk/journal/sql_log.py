@@ -15,7 +15,7 @@ from .claim import moments
 from .connection import Connection, fetch
 from .journal import ENDS, Entry, Key, RunRow, Wanted
 from .news import News
-from .sql_rows import Row, keep
+from .sql_rows import Row, forget_chunks, keep
 from .sql_signals import park, take
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class SqlLog:
     ) -> None:
         self.run, self.past, self.finished = run, past, finished
         self.seq, self.epoch = seq, run.epoch
+        self.into = seq
+        self.fence: tuple[int, ...] = ()  # the run under whose lease another one's facts are written
         self.node, self.spent = run.current_node, run.spent
         self.touched, self.beaten = False, 0.0
         self._store = store  # Dropping the last reference to it closes the writer.
@@ -60,6 +62,10 @@ class SqlLog:
     @property
     def resumed(self) -> bool:
         return self.epoch > 1
+
+    def write_into(self, seq: int, past: dict[Key, Entry]) -> None:
+        """What is appended from now on are facts of another run, while this one is ours; `past` are those it has."""
+        self.into, self.fence, self.past = seq, (self.seq,), past
 
     @property
     def on_stop(self) -> Callable[[], None] | None:
@@ -89,7 +95,7 @@ class SqlLog:
                 future,
                 self,
                 (
-                    self.seq,
+                    self.into,
                     entry.path,
                     entry.kind,
                     entry.node,
@@ -98,6 +104,7 @@ class SqlLog:
                     entry.started,
                     entry.ended,
                     self.epoch,
+                    *self.fence,
                 ),
             )
         )
@@ -110,6 +117,7 @@ class SqlLog:
         def work(connection: Connection) -> None:
             self._write_lease(connection)
             connection.executemany("DELETE FROM entry WHERE run = ? AND path = ? AND kind = ?", rows)
+            forget_chunks(connection, self.run.id)
 
         await self._do(work)
         for key in gone:

@@ -15,8 +15,12 @@ from .connection import Connection, fetch
 from .journal import DECISIONS, Entry, Key, RunRow
 from .lease import Owner
 
-Row: TypeAlias = tuple[int, str, str, str, bytes | None, str, float, float, int]
-"""run, path, kind, node, data, digest, started, ended, epoch"""
+Row: TypeAlias = tuple[Any, ...]
+"""run, path, kind, node, data, digest, started, ended, epoch; and the run whose epoch that is, for facts of a chunk."""
+OWN: Final = 9
+"""Values in a row of a run's own."""
+CHUNK: Final = "chunk"
+"""The kind of a run that plays a range of another one's map."""
 
 UPSERT: Final = f"""
     ON CONFLICT (run, path, kind) DO UPDATE SET node = excluded.node, data = excluded.data, digest = excluded.digest,
@@ -39,8 +43,9 @@ _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM en
 
 def why_not(connection: Connection, row: Row) -> Exception | None:
     """Why an entry was not written; None when it was there already."""
-    run, path, kind, _, data, digest, _, _, epoch = row
-    found = fetch(connection, "SELECT id, epoch FROM run JOIN lease ON run = seq WHERE seq = ?", (run,))
+    run, path, kind, _, data, digest, _, _, epoch, *fence = row
+    holder = fence[0] if fence else run
+    found = fetch(connection, "SELECT id, epoch FROM run JOIN lease ON run = seq WHERE seq = ?", (holder,))
     id, now = found[0] if found else (f"#{run}, deleted since,", 0)
     if now != epoch:
         return Fenced(id)
@@ -51,6 +56,13 @@ def why_not(connection: Connection, row: Row) -> Exception | None:
         if stands != [(data, digest)]:
             return JournalConflict(id, path, f"another {kind} is recorded here")
     return None  # It was there already: sent again after an answer was lost.
+
+
+def forget_chunks(connection: Connection, run_id: str) -> None:
+    """What chunks gave is made of what is forgotten: they are played again, from what the run still has."""
+    gone = fetch(connection, "DELETE FROM run WHERE parent = ? AND kind = ? RETURNING seq", (run_id, CHUNK))
+    for table in ("lease", "held"):
+        connection.executemany(f"DELETE FROM {table} WHERE run = ?", gone)
 
 
 def keep_blob(connection: Connection, blob: Blob, run: int) -> None:

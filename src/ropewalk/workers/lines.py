@@ -7,13 +7,19 @@ from typing import Any
 from ..config.workplace import Queue, Workplace
 from ..errors import NotFound
 from ..values import closest
-from .system import QUEUE
+from .system import CHUNKS, QUEUE
 
 
 def lines(place: Workplace) -> dict[str, dict[str, Any]]:
     """Every queue with its limits; there is always the default one."""
     queues = {QUEUE: Queue(), **place.queues}
     return {name: _limits(queue) for name, queue in queues.items()}
+
+
+def all_lines(place: Workplace) -> dict[str, dict[str, Any]]:
+    """Those, and the one of chunks, which every worker takes beside its runs: a run that waits for its chunks has a
+    worker's place, and must not keep them from theirs."""
+    return {**lines(place), CHUNKS: {"worker_concurrency": 2}}
 
 
 def queue_named(name: str | None, place: Workplace) -> str:

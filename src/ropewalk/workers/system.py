@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 APPLICATION: Final = "ropewalk"
 RUN: Final = "ropewalk.run"
 TICK: Final = "ropewalk.tick"
+PLAY: Final = "ropewalk.chunk"
+CHUNKS: Final = "_chunks"
 QUEUE: Final = "default"
 PRIORITY: Final = 100  # of 1, which goes first, to MOST
 MOST: Final = 2**31 - 1
@@ -190,8 +192,8 @@ class Executor:
         self._pool = connections(where, 10)
         self._dbos: Any = None
 
-    def launch(self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Iterable[str]) -> None:
-        """Take work for `workflows` from `queues`, which may be registered later."""
+    def launch(self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], also: str) -> None:
+        """Take work for `workflows` from `queues`, which may be registered later, and from one that does not count."""
         dbos = package()
         quiet()
         config: dict[str, Any] = {
@@ -208,10 +210,10 @@ class Executor:
         self._dbos = dbos.DBOS(config=config)
         for name, body in workflows.items():
             dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(_plain(body))
-        dbos.DBOS.listen_queues(list(queues))
+        dbos.DBOS.listen_queues([*queues, also])
         dbos.DBOS.launch()
         if self._concurrency is not None:
-            self._limit(self._concurrency, list(queues))
+            self._limit(self._concurrency, queues)
 
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""

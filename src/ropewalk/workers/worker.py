@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from uuid_utils import uuid7
@@ -21,9 +21,24 @@ from ..errors import Fenced, RopewalkError, RunBusy, StoreError
 from ..journal.fleet import Fleet, orphans
 from ..journal.journal import ENDS, Log, RunRow
 from ..journal.postgres import PostgresStore
-from .lines import lines, queue_named
+from .hand import Hand
+from .lines import all_lines, lines, queue_named
 from .pulse import Pulse
-from .system import PRIORITY, QUEUE, RUN, TICK, Client, Executor, code_version, dispatched, prepare, workflow_id
+from .spread import Chunks
+from .system import (
+    CHUNKS,
+    PLAY,
+    PRIORITY,
+    QUEUE,
+    RUN,
+    TICK,
+    Client,
+    Executor,
+    code_version,
+    dispatched,
+    prepare,
+    workflow_id,
+)
 
 log = logging.getLogger("ropewalk.workers")
 _AGAIN = 1.0  # seconds until a run that was given back is offered to another worker
@@ -55,6 +70,10 @@ class Worker:
         self._tasks: set[asyncio.Task[str]] = set()
         self._stop = asyncio.Event()
         self._lost: set[asyncio.Task[str]] = set()
+        self._leaving = False  # what is cancelled now is let go of, not given up
+        self._desk = Fleet(store.where)  # apart from that of the pulse, which must not wait
+        self.engine.spread = self._chunks = Chunks(self._desk, self.client, lambda: not self._leaving)
+        self._hand = Hand(self.engine, self._desk, again)
 
     async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Take work until `stop`; then let what is begun come to its end, for as long as the terms say."""
@@ -64,8 +83,8 @@ class Worker:
         self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
         self.engine.lease = self._pulse
         self._executor = Executor(self.store.where, self.id, self.terms.concurrency)
-        self._executor.launch({RUN: self.body, TICK: self._tick}, names)
-        await asyncio.to_thread(self._executor.register, lines(self.place))
+        self._executor.launch({RUN: self.body, TICK: self._tick, PLAY: self.part}, names, CHUNKS)
+        await asyncio.to_thread(self._executor.register, all_lines(self.place))
         self._pulse.start()
         try:
             started()
@@ -87,7 +106,14 @@ class Worker:
 
     async def body(self, run_id: str, refusers: list[str] | None = None) -> str:
         """The workflow: execute a run to its ending. What it returns is only for people who look at DBOS."""
-        task = asyncio.ensure_future(self._carry(run_id, refusers or []))
+        return await self._mine(self._carry(run_id, refusers or []))
+
+    async def part(self, chunk_id: str) -> str:
+        """The workflow of a chunk."""
+        return await self._mine(self._play(chunk_id))
+
+    async def _mine(self, work: Coroutine[Any, Any, str]) -> str:
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
         try:
             return await asyncio.shield(task)
@@ -136,6 +162,25 @@ class Worker:
             return "parked"
         return str(result.get("status"))
 
+    async def _play(self, chunk_id: str) -> str:
+        row = await asyncio.to_thread(self.store.get_run, chunk_id)
+        if row is None or row.status != "running":
+            return "over"
+        try:
+            return await self._hand.play(row)
+        except Fenced:
+            return "over"  # with its run
+        except StoreError:
+            raise
+        except RopewalkError as missing:
+            log.warning("chunk %s is given back: %s", chunk_id, missing)
+            opened = await self.store.reopen(chunk_id)
+            await opened.release()
+            await asyncio.to_thread(
+                self.client.enqueue, workflow_id(chunk_id, opened.run.epoch), PLAY, CHUNKS, [chunk_id], delay=_AGAIN
+            )
+            return "given back"
+
     async def _release(self, opened: Log) -> None:
         """Let go of a run when the store is back: as long as this process lives nobody else takes it."""
         while True:
@@ -171,6 +216,7 @@ class Worker:
     def _recover(self, dead: list[str]) -> None:
         assert self._executor is not None
         known = [worker.id for worker in self.fleet.workers()]
+        self._chunks.count(len(known))
         gone = {*dead, *self._executor.abandoned(known, self.terms.lease)}
         if gone:
             self._executor.recover(gone)
@@ -196,9 +242,11 @@ class Worker:
 
     def _given_up(self) -> None:
         """Others have this worker's runs: what it still does with them leads nowhere."""
+        self._leaving = True
         for task in list(self._tasks):
             self._lost.add(task)
             task.cancel()
+        asyncio.get_running_loop().call_later(_STOPPED, setattr, self, "_leaving", False)
 
     async def _drain(self) -> None:
         """Wait for what is begun; what takes longer than the grace is let go of, for others to go on with."""
@@ -210,6 +258,7 @@ class Worker:
             timer.cancel()
 
     def _let_go(self) -> None:
+        self._leaving = True
         for task in list(self._tasks):
             task.cancel()
 
@@ -222,4 +271,5 @@ class Worker:
             self._executor.close()
         self.fleet.leave(self.id)
         self.client.close()
+        self._desk.close()
         self.fleet.close()
