@@ -1,8 +1,8 @@
-"""One run over a large list, by as many workers as you like: `python bench/workers.py postgresql://user@host/database`.
+"""One run over a large list, by any number of workers: `python bench/workers.py postgresql://user@host/database`.
 
 Every item is a tool call whose result is in the journal before the run ends; that is counted. Each line is a run with
-so many worker processes; `alone` is the same run executed by one process without workers. The tool does nothing, so that
-what is measured is Ropewalk, DBOS and the server. All of it shares the machine's cores, the server included.
+so many worker processes; `alone` is the same run executed by one process without workers. The tool does nothing: what
+is measured is Ropewalk, DBOS and the server, which all share the machine's cores.
 """
 
 from __future__ import annotations

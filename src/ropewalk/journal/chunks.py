@@ -16,7 +16,9 @@ from ..frozen import dataclass
 from ..values import Json
 from .connection import fetch
 from .journal import Entry, Key
-from .postgres_session import Session
+from .news import News
+from .postgres_news import tell_all
+from .postgres_session import Session, Target
 from .sql_rows import CHUNK, load
 
 _MAKE: Final = """
@@ -39,7 +41,7 @@ _FREE: Final = """
 """
 _STOP: Final = """
     UPDATE run SET status = 'stopped', ended_at = ?1, stop_requested = 1
-    WHERE parent = ?2 AND kind = ?3 AND status = 'running'
+    WHERE parent = ?2 AND kind = ?3 AND status = 'running' RETURNING seq, id
 """
 _PAST: Final = """
     SELECT path, kind, node, data, digest, started, ended
@@ -79,9 +81,10 @@ def ended(session: Session, ids: Iterable[str]) -> list[Ended]:
     ]
 
 
-def stop(session: Session, run_id: str) -> None:
+def stop(session: Session, where: Target, run_id: str) -> None:
     """Whoever plays a chunk of this run hears of it."""
-    session.execute(_STOP, (time.time(), run_id, CHUNK))
+    stopped = fetch(session, _STOP, (time.time(), run_id, CHUNK))
+    tell_all(session, where, [News("stop", seq, id) for seq, id in stopped])
 
 
 def seq_of(session: Session, run_id: str) -> int:

@@ -69,7 +69,8 @@ class Chunks:
             return await self._gathered(run.id, ids, told, at_once)
         except BaseException:
             if self._staying():
-                await asyncio.to_thread(self._fleet.do, lambda session: chunks.stop(session, run.id))
+                fleet = self._fleet
+                await asyncio.to_thread(fleet.do, lambda session: chunks.stop(session, fleet.where, run.id))
             raise
 
     async def _gathered(self, run_id: str, ids: list[str], told: dict[str, Json], at_once: int) -> list[Any]:
