@@ -153,6 +153,14 @@ def test_pages_of_a_flaky_server(examples: Path) -> None:
     assert "page 3 has no title" in done.stdout
 
 
+def test_an_agent_with_a_scripted_model(examples: Path) -> None:
+    done = call(sys.executable, "agent/show.py", cwd=examples)
+    assert done.returncode == 0, done.stderr
+    assert "refund: there is no tool 'refund' here" in done.stdout
+    assert "end_turn: {'inStock': 8, 'ordered': 42}" in done.stdout
+    assert call("ropewalk", "validate", "agent/agent.yaml", cwd=examples).returncode == 0
+
+
 @pytest.mark.node
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 def test_an_experience_in_two_languages(examples: Path) -> None:

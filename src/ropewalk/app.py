@@ -75,7 +75,8 @@ class App:
         self.project: str | None = None  # the directory whose configuration gave the tools; kept with each run
         self._address, self._directory, self._sync = store, directory, sync
         self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
-        self._model = model
+        if model is not None:
+            self.model = model
         self._store: Store | None = None
         self._engine: Engine | None = None
         self.distributed, self.settings = engine_named(engine) == "dbos", settings
@@ -118,15 +119,13 @@ class App:
     def engine(self, engine: Engine) -> None:
         self._engine = engine
 
-    @property
+    @cached_property
     def model(self) -> ModelClient:
         """What agents ask; made when it is first needed."""
-        if self._model is None:
-            from .claude.client import ClaudeClient
-            from .claude.settings import settings
+        from .claude.client import ClaudeClient
+        from .claude.settings import settings
 
-            self._model = ClaudeClient(settings(self.model_settings))
-        return self._model
+        return ClaudeClient(settings(self.model_settings))
 
     def watch(self, watcher: Callable[[Event], None]) -> None:
         """Hand the events of every run that begins from now on to `watcher`, in the task of what they are about."""
@@ -169,8 +168,8 @@ class App:
         """Leave no process and no open file behind. Idempotent."""
         if "directories" in self.__dict__:
             await self.directories.close()
-        if self._model is not None:
-            await self._model.close()
+        if "model" in self.__dict__:
+            await self.model.close()
         await self.toolbox.close()
         if "workers" in self.__dict__:
             self.workers.close()

@@ -1,0 +1,173 @@
+"""Agents as documents: read, checked, run, planned, drawn, used as tools, cut short like every other definition."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ropewalk import tool
+from ropewalk.app import App
+from ropewalk.errors import InvalidFlow
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.testing import ScriptedModel, ScriptedTools, held, results_in, wants
+
+AGENT: dict[str, Any] = {
+    "kind": "agent",
+    "name": "librarian",
+    "description": "Finds books.",
+    "system": "You speak ${$input.language}.",
+    "prompt": "Find a book about ${$input.topic}.",
+    "tools": ["find"],
+    "inputSchema": {
+        "type": "object",
+        "properties": {"topic": {"type": "string"}, "language": {"type": "string"}},
+        "required": ["topic"],
+    },
+}
+
+
+@tool
+async def find(topic: str) -> list[str]:
+    """Titles about a topic."""
+    return [f"All about {topic}"]
+
+
+def run(document: Any, model: ScriptedModel, input: Any = None, **more: Any) -> Any:
+    async def body() -> Any:
+        async with App("memory", tools=[find], model=model) as app:
+            return (await app.run(document, input, **more)).to_dict()
+
+    return asyncio.run(body())
+
+
+def test_an_agent_runs_like_every_definition() -> None:
+    model = ScriptedModel(wants("find", {"topic": "ropes"}), "Take 'All about ropes'.")
+    done = run(AGENT, model, {"topic": "ropes $input.language", "language": "English"})
+    assert (done["status"], done["success"], done["result"]) == ("completed", True, "Take 'All about ropes'.")
+    assert (done["stopReason"], done["warnings"], done["error"]) == ("end_turn", [], None)
+    assert done["conversation"]["totals"]["rounds"] == 2
+    first = model.requests[0]
+    assert (first.system, first.messages[0]["content"]) == (
+        "You speak English.",
+        "Find a book about ropes $input.language.",
+    )
+    assert results_in(model.requests[1])[0]["content"] == '["All about ropes"]'
+
+
+def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
+    done = run({**AGENT, "max_rounds": 1}, ScriptedModel(wants("find", {"topic": "x"})), {"topic": "x"})
+    assert (done["status"], done["success"], done["stopReason"]) == ("completed", False, "max_rounds")
+    assert done["warnings"] == ["the model had not finished: max_rounds"]
+    done = run(AGENT, ScriptedModel(RuntimeError("no network")), {"topic": "x"})
+    assert (done["status"], done["success"], done["result"]) == ("failed", False, None)
+    assert done["error"]["message"] == "no network"
+
+
+PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({"kind": "agent"}, {"prompt": "a prompt or messages"}),
+    ({"prompt": "x", "messages": []}, {"messages": "one of them"}),
+    ({"prompt": "${$state.x}"}, {"prompt": "$state is not known here"}),
+    ({"prompt": "x", "tool": ["a"]}, {"tool": "did you mean tools?"}),
+    ({"prompt": "x", "tools": ["fnd"]}, {"tools[0]": "did you mean find?"}),
+    ({"prompt": "x", "tools": ["find"], "approve": ["fin"]}, {"approve[0]": "did you mean find?"}),
+    (
+        {"prompt": "x", "max_rounds": 0, "cost_budget": 0, "effort": "hihg", "cache": 3},
+        {"max_rounds": "1 or more", "cost_budget": "above 0", "effort": "did you mean high?", "cache": "true or false"},
+    ),
+    ({"prompt": "x", "output_schema": {"type": "objct"}}, {"output_schema.type": "objct"}),
+]
+
+
+@pytest.mark.parametrize(("document", "problems"), PROBLEMS, ids=[next(iter(wrong)) for _, wrong in PROBLEMS])
+def test_what_is_wrong_is_told_at_its_place(document: dict[str, Any], problems: dict[str, str]) -> None:
+    model = ScriptedModel("never asked")
+    with pytest.raises(InvalidFlow) as refused:
+        run({"kind": "agent", **document}, model)
+    told = {problem.path: str(problem) for problem in refused.value.problems}
+    assert sorted(told) == sorted(problems)
+    for path, text in problems.items():
+        assert text in told[path]
+    assert model.requests == []
+
+
+def test_both_spellings_and_the_shape_are_known() -> None:
+    document = {"prompt": "x", "maxRounds": 3, "outputSchema": {"type": "object"}}
+
+    async def body() -> Any:
+        async with App("memory", model=ScriptedModel("{}")) as app:
+            loaded = app.load(document)
+            return loaded.kind, loaded.document, await app.run(document)
+
+    kind, read, done = asyncio.run(body())
+    assert (kind, read["max_rounds"], read["output_schema"], done.result) == ("agent", 3, {"type": "object"}, {})
+
+
+def test_plan_and_graph_show_the_loop_and_ask_nobody() -> None:
+    async def body() -> None:
+        model = ScriptedModel("never asked")
+        async with App("memory", tools=[find], model=model) as app:
+            plan = await app.plan(AGENT)
+            called = [node["tool"] for node in plan.nodes if "tool" in node]
+            assert called == ["ropewalk:model", "find"]
+            assert "find" in app.draw(AGENT)
+        assert model.requests == []
+
+    asyncio.run(body())
+
+
+def test_an_agent_is_a_tool_of_a_chain_and_a_run_within_its_run() -> None:
+    chain = {"kind": "chain", "name": "c", "nodes": [
+        {"id": "ask", "type": "tool", "tool": "librarian", "params": {"topic": "ropes"}},
+    ]}  # fmt: skip
+
+    async def body() -> None:
+        model = ScriptedModel(wants("find", {"topic": "ropes"}), "found")
+        async with App(MemoryStore(durable=True), tools=[find], model=model) as app:
+            app.toolbox.register(app.as_tool(AGENT))
+            done = await app.run(chain)
+            assert done.results["ask"] == "found"
+            [part] = app.store.list_runs(parent=done.run_id)
+            assert (part.kind, part.name) == ("agent", "librarian")
+
+    asyncio.run(body())
+
+
+def test_stopping_a_run_cancels_the_call_that_is_under_way() -> None:
+    tools = ScriptedTools({"slow": held()})
+
+    async def body() -> None:
+        model = ScriptedModel([wants("slow"), wants("slow")])
+        async with App(MemoryStore(durable=True), tools=tools.tools(), model=model) as app:
+            running = asyncio.ensure_future(app.run({"prompt": "go", "tools": ["slow"]}, run_id="r"))
+            await tools.called("slow", 2)
+            assert app.runs.stop("r")
+            done = await running
+        assert (done.status, done.success) == ("stopped", False)
+        assert [call.status for call in tools.calls] == ["cancelled", "cancelled"]
+
+    asyncio.run(body())
+
+
+def test_two_agents_in_an_experience_run_with_their_own_tools() -> None:
+    nodes = [
+        {"id": "a", "kind": "agent", "prompt": "A", "tools": ["find"], "writes": ["a"]},
+        {"id": "b", "kind": "agent", "prompt": "B ${$state.a}", "writes": ["b"], "max_rounds": 2},
+    ]
+    document = {
+        "kind": "experience", "name": "two", "version": "0.1.0",
+        "state": {"schema": {"a": {"type": "string"}, "b": {"type": "string"}}},
+        "graph": {"nodes": nodes, "edges": [{"from": "a", "to": "b"}]},
+    }  # fmt: skip
+    model = ScriptedModel(
+        wants("find", {"topic": "x"}), "first", wants("find", {"topic": "y"}), wants("find", {"topic": "z"}), "never"
+    )
+    done = run(document, model)
+    assert (done["status"], done["finalState"]) == ("failed", {"a": "first"})
+    [error] = done["errors"]
+    assert error["nodeId"] == "b"
+    assert "max_rounds: the limit of rounds" in error["message"]
+    assert results_in(model.requests[3])[0]["content"].startswith("there is no tool 'find' here")
+    assert model.requests[2].messages[0]["content"] == "B first"
+    assert done["metrics"]["tokens_in"] == 40 - 10  # the turn that ended in an error gave no value
