@@ -8,7 +8,7 @@ from typing import Final
 
 from ..errors import NotFound, RunBusy
 from ..frozen import dataclass
-from .blobs import Packed, dump
+from .blobs import Blob, Packed, dump
 from .connection import Connection, fetch
 from .copies import copy
 from .journal import ENDS, NewRun, ending
@@ -16,8 +16,9 @@ from .lease import Owner, judge, me
 from .sql_rows import keep, load
 
 _CREATE: Final = """
-    INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent, forked_from)
-    VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
+    INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent, forked_from,
+        input, context, document)
+    VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
 """
 
 _ENDED: Final = """
@@ -77,13 +78,13 @@ def create(connection: Connection, run: NewRun, large: Large, moment: float) -> 
     """A new run, or None when its id is taken."""
     started = run.started_at or time.time()
     values = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started, run.parent, run.forked_from)
-    made = fetch(connection, _CREATE, values)
+    packed = (large.input, large.context, large.document)
+    made = fetch(connection, _CREATE, (*values, *[one.ref if isinstance(one, Blob) else one for one in packed]))
     if not made:
         return None
     seq = int(made[0][0])
-    packed = [keep(connection, value, seq) for value in (large.input, large.context, large.document)]
-    if packed != [None, None, None]:
-        connection.execute("UPDATE run SET input = ?, context = ?, document = ? WHERE seq = ?", (*packed, seq))
+    for one in packed:
+        keep(connection, one, seq)
     connection.execute("INSERT INTO lease (run, owner, epoch, beat) VALUES (?, ?, 1, ?)", (seq, me().dump(), moment))
     if run.definition_id is not None:
         connection.execute(

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from ..errors import Fenced, StoreError
 from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
@@ -85,7 +87,14 @@ class SqlLog:
             future.exception()  # Looked at: not awaiting it is allowed.
             return future
         data = entry.data
-        raw = None if data is None else dump(data, f"{entry.path} ({entry.kind})")
+        raw = None
+        if data is not None:
+            try:
+                raw = orjson.dumps(data)  # What is small and right needs no words for what is wrong.
+            except orjson.JSONEncodeError:
+                raw = None
+            if raw is None or len(raw) > INLINE:
+                raw = dump(data, f"{entry.path} ({entry.kind})")
         if self._unsent:
             self._send_again()
         if raw is not None and len(raw) > INLINE:
