@@ -49,7 +49,7 @@ CHAIN-TYPE-5    PARALLEL: all its nodes, at most concurrency at once, {nodeId: o
 CHAIN-TYPE-6    TRANSFORM: the transformed value of input
 CHAIN-TYPE-7    DELAY: null after the time; a restart waits only what is left
 CHAIN-TYPE-8    WAIT: the event's payload, or {approved, by, note}
-CHAIN-TYPE-10   WAIT: what is not approved fails the node, whatever its maxRetries
+CHAIN-TYPE-10   WAIT: a refusal is an answer where `approved` is read, else it fails the node, whatever its maxRetries
 CHAIN-TYPE-11   WAIT: a timeout that is over fails the node as any timeout
 CHAIN-TYPE-9    types, modes and strategies are accepted in any letter case
 CHAIN-NODE-1    outputVar sets $var.NAME

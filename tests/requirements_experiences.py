@@ -92,5 +92,5 @@ EXP-KIND-2      call: any tool of the app; output is a path into its result
 EXP-KIND-3      experience: another directory inside this one, isolated; its final state
 EXP-KIND-4      wait: an event or an approval; the payload to edge_output and to the one field in writes
 EXP-KIND-5      agent: a model with tools; its text or JSON to the one field; no other tool is called
-EXP-KIND-6      wait: a timeout that is over, or a refusal, fails the node under its on_error
+EXP-KIND-6      wait: a timeout that is over fails the node under its on_error, as does a refusal that nothing reads
 """

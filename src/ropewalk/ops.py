@@ -71,7 +71,8 @@ class Sleep:
 class Wait:
     """Wait until the `event` of this name is sent to the run, or until somebody says whether what `approval` asks
     is approved; a restart waits only what is left of `timeout`, in seconds. The value is what was sent, or
-    `{approved, by, note}`. A refusal fails the node, as does time that is over."""
+    `{approved, by, note}`. Time that is over fails the node, and so does a refusal unless something in the flow
+    reads `approved` of it."""
 
     event: Expr | None = None
     approval: Expr | None = None

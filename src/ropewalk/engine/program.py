@@ -28,6 +28,7 @@ from .observe import noted, passing, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line, searched
 from .scope import Scope
 from .site import CompiledBody, CompileSite, opener, reopener
+from .waits import ApprovalsRead
 
 
 class Program:
@@ -115,9 +116,11 @@ class Builder:
         self.plans: dict[Region, FoldPlan] = {}
         self.main: Region | None = None
         self._bound: dict[str, Any] = {}
-        roots = {ref.root for ref in refs_inside(flow.body)}
+        read = refs_inside(flow.body)
+        roots = {ref.root for ref in read}
         self.secrets, self.prev = "secret" in roots, "prev" in roots
         self.waits = _has_waits(flow.body)
+        self.approvals = ApprovalsRead(read) if self.waits else None
 
     def bind(self, tool: str) -> Any:
         """The tool, resolved once per program."""

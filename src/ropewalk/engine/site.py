@@ -159,7 +159,9 @@ class CompileSite:
 
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
-        return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable)
+        read = self.builder.approvals
+        looked_at = approval and read is not None and read.of(self.spot.node)
+        return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
         spot = self.spot

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import JournalConflict, NodeFailed, Rejected
-from ..ir import Getter, Step, whole
+from ..expr.ast import Obj, Ref
+from ..ir import Getter, Node, Step, whole
 from ..journal.journal import Entry, Wanted
 from ..values import Json
 from .frame import RUN, Frame, Spot, path_of
@@ -29,9 +30,25 @@ APPROVAL: Final = "approval:"
 _PIECE: Final = 60.0  # seconds after which the clock is looked at, which may be set forward or back
 
 
-def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durable: bool) -> Step:
+class ApprovalsRead:
+    """Which approvals a flow looks at. A refusal is an answer where something reads `approved`; where nothing does
+    it fails the node, so that nobody ships what was refused because a condition was forgotten."""
+
+    def __init__(self, read: Iterable[Ref]) -> None:
+        by_name = [ref for ref in read if ref.path[1:2] == ("approved",)]
+        self._nodes = {ref.path[0] for ref in by_name if ref.root == "out"}
+        self._fields = {ref.path[0] for ref in by_name if ref.root == "state"}
+        self._before = any(ref.root == "prev" and ref.path[:1] == ("approved",) for ref in read)
+
+    def of(self, node: Node) -> bool:
+        """Whether somebody looks at what was said of the approval of this node."""
+        kept = {name for name, _ in node.writes.fields} if isinstance(node.writes, Obj) else set()
+        return self._before or node.id in self._nodes or not self._fields.isdisjoint({*kept, *node.meta.writes})
+
+
+def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durable: bool, looked_at: bool) -> Step:
     """What a wait is for, and until when, is committed before it begins; what came before anything depends
-    on it. The value is the event's payload, or what was said of the approval."""
+    on it. The value is the event's payload, or what was said of the approval; a refusal that is `looked_at` too."""
     word = "approval" if approval else "event"
 
     async def run(frame: Frame) -> Json:
@@ -61,7 +78,7 @@ def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durab
             raise _late(path, spot, known.data)
         value = run_.redact(arrived.data["value"])
         run_.tell("signal.received", path, spot.name, value)
-        return _answer(value, path, spot) if approval else value
+        return _answer(value, path, spot, looked_at) if approval else value
 
     return Step(whole, run)
 
@@ -71,11 +88,12 @@ def _late(path: str, spot: Spot, data: dict[str, Json]) -> NodeFailed:
     return NodeFailed(path, f"{what} within {data['timeout']:g} s", node=spot.name, tool=None, kind="ToolTimeout")
 
 
-def _answer(value: Json, path: str, spot: Spot) -> Json:
-    """An approval as the node's value; what is none fails the node, and trying again would not help."""
+def _answer(value: Json, path: str, spot: Spot, looked_at: bool) -> Json:
+    """What was said of an approval as the node's value; what is none fails the node, and trying again would not
+    help. So does a refusal that nothing looks at."""
     said = value if type(value) is dict else {}
     answer = {"approved": said.get("approved"), "by": said.get("by"), "note": said.get("note")}
-    if answer["approved"] is True:
+    if answer["approved"] is True or (answer["approved"] is False and looked_at):
         return answer
     cause = Rejected(answer["by"], answer["note"])
     message = str(cause) if answer["approved"] is False else "what was sent is no answer: {approved: true or false}"
