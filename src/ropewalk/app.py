@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
-from .config.limits import Limits
+from .config.limits import Limits, Retention
 from .config.workplace import Workplace
 from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Outcome, outcome
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .experiences import Directories
     from .plan import Plan
     from .runs import Runs
+    from .runs.retention import Keeper
     from .tools.tool import Tool
     from .workers.schedules import Schedules
     from .workers.workers import Workers
@@ -49,6 +50,9 @@ class App:
     (`ropewalk worker`), and the store is one in Postgres; `settings` are their queues, limits and schedules. `model` is
     what agents ask, Claude unless given.
     """
+
+    retention: Retention | None = Retention()  # of ended runs; None keeps them for ever
+    _keeper: Keeper | None = None
 
     def __init__(
         self,
@@ -107,6 +111,10 @@ class App:
             if given is None or isinstance(given, str):
                 given = open_store(given, self._directory, self._sync)
             self._store = given
+            if self.retention is not None and given.durable and self._address is not given:
+                from .runs.retention import Keeper
+
+                self._keeper = Keeper(given, self.retention)
         return self._store
 
     @property
@@ -173,6 +181,8 @@ class App:
         await self.toolbox.close()
         if "workers" in self.__dict__:
             self.workers.close()
+        if self._keeper is not None:
+            self._keeper.close()
         if self._store is not None:
             self._store.close()
 
@@ -319,11 +329,9 @@ class App:
         try:
             return await self.engine.run(job)
         except DefinitionChanged as exc:
-            if exc.run_id != run_id:
-                raise  # a flow that it calls as a tool
             from .runs.upgrade import shown
 
-            raise shown(self, run_id, loaded) from None
+            raise shown(self, exc, run_id, loaded) from None
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
         """Put a run in line for workers (`engine="dbos"`) and give its id at once; `how` is as in `Workers.submit`."""
@@ -361,11 +369,9 @@ class App:
         on_event: Callable[[Event], None] | None = None,
         park: bool = False,
     ) -> Outcome:
-        """Go on with a run whose process died, or that waits; a finished run gives its recorded result.
-
-        It goes on with the definition it was started with. Given another one as `source` it raises DefinitionChanged,
-        with every difference; with `upgrade` it goes on under that one (default: the file, or the stored definition,
-        that it was started from). Recorded results stay: one whose arguments no longer fit is a JournalConflict.
+        """Go on with a run whose process died, or that waits; a finished run gives its recorded result. Given another
+        definition as `source` it raises DefinitionChanged, with every difference; with `upgrade` it goes on under that
+        one (default: as it is now where the run came from): a recorded call that no longer fits is a JournalConflict.
         """
         row = await off_loop(self.store, lambda: self.store.get_run(run_id))
         if row is None:

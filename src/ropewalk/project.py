@@ -57,6 +57,7 @@ def open_project(
     )
     app.project = str(config.directory)
     app.model_settings = config.claude
+    app.retention = named.retention
     return app
 
 

@@ -16,3 +16,11 @@ class Limits:
     nesting: int = 64
     file_size: int = 10_000_000
     aliases: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long ended runs are kept, in `days`, and how many of them; None: no matter how long, how many."""
+
+    days: float | None = 30.0
+    runs: int | None = 10_000

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .limits import Limits
+from .limits import Limits, Retention
 from .lines import read_workplace
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
@@ -49,11 +49,17 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         sync=sync,
         engine=engine,
         workplace=read_workplace(table),
+        retention=_kept(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         claude=dict(data.get("claude", {})),
         mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,
     )
+
+
+def _kept(given: Any) -> Retention | None:
+    """One that names only the days, or only the runs, has no bound on the other."""
+    return None if given is False else Retention(**({"days": None, "runs": None, **given} if given else {}))
 
 
 def _served(given: Mapping[str, Any]) -> McpServed:

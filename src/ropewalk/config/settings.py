@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ..frozen import dataclass
-from .limits import Limits
+from .limits import Limits, Retention
 from .workplace import Workplace
 
 MODES: Final = ("auto", "legacy", "2026-07-28")
@@ -85,6 +85,7 @@ class Config:
     engine: Literal["local", "dbos"] = "local"
     workplace: Workplace = field(default_factory=Workplace)
     limits: Limits = field(default_factory=Limits)
+    retention: Retention | None = field(default_factory=Retention)
     claude: Mapping[str, Any] = field(default_factory=dict)
     mcp_server: McpServed = field(default_factory=McpServed)
     broken: Mapping[str, str] = field(default_factory=dict)

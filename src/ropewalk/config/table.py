@@ -71,6 +71,13 @@ def _mode(value: Any) -> bool:
     return value in MODES
 
 
+def _retention(value: Any) -> bool:
+    if value is False:
+        return True
+    checks = {"days": _seconds, "runs": _count}
+    return isinstance(value, dict) and all(key in checks and checks[key](inner) for key, inner in value.items())
+
+
 WORDS: Final[dict[Check, str]] = {
     is_text: "text",
     _texts: "a list of texts",
@@ -81,6 +88,7 @@ WORDS: Final[dict[Check, str]] = {
     _amount: "a whole number from 0",
     _depth: f"a whole number from 1 to {MAX_DEPTH}",
     _flag: "true or false",
+    _retention: "{days = 30, runs = 10000}, either of them, or false",
     _number: "a number above 0",
     _table: "a table",
     _mode: f"one of {', '.join(MODES)}",
@@ -130,7 +138,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "most_listed": _amount,
         "instructions": is_text,
     },
-    "store": {"url": is_text, "sync": is_text, "engine": is_text},
+    "store": {"url": is_text, "sync": is_text, "engine": is_text, "retention": _retention},
     "workers": {"concurrency": _count, "lease": _seconds, "grace": _seconds, "recoveries": _count},
     "claude": {
         "model": is_text,

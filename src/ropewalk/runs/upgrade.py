@@ -109,7 +109,9 @@ async def resume(
     return result
 
 
-def shown(app: App, run_id: str, loaded: Loaded) -> DefinitionChanged:
-    """The error of a run that was to be gone on with under another definition."""
+def shown(app: App, error: DefinitionChanged, run_id: str | None, loaded: Loaded) -> DefinitionChanged:
+    """The error of a run that was to be gone on with under another definition, with what differs."""
+    if error.run_id != run_id:
+        return error  # that of a flow which it calls as a tool
     row = known(app.store, run_id)
     return changed(run_id, changes(pinned(app, row).flow, loaded.flow), loaded)

@@ -118,7 +118,9 @@ def _without_tools(project: Path | None, store: str | None) -> App:
     from ...app import App
 
     config = read_config(project)
-    return App(store or config.store, directory=config.directory, sync=config.sync)
+    app = App(store or config.store, directory=config.directory, sync=config.sync)
+    app.retention = None  # who only looks deletes nothing
+    return app
 
 
 def unknown_run(app: App, run_id: str) -> NotFound:

@@ -1,0 +1,110 @@
+"""Old runs go by themselves, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from ropewalk import App
+from ropewalk.config import read_config
+from ropewalk.config.limits import Retention
+from ropewalk.errors import ConfigError
+from ropewalk.journal import NewRun, Store
+from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.runs.retention import EVERY, Keeper, tidy
+from ropewalk.testing import ScriptedTools
+
+DAY = 86_400.0
+CHAIN = {"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "TOOL", "tool": "a", "params": {}}]}
+
+
+async def fill(store: Store, count: int = 25) -> None:
+    await store.open(NewRun(id="live", kind="chain"))
+    for n in range(count):
+        log = await store.open(NewRun(id=f"r{n}", kind="chain"))
+        await log.finish("completed", None)
+
+
+def ids(store: Store) -> list[str]:
+    return [row.id for row in store.list_runs()]
+
+
+async def test_what_is_too_old_goes_once_an_hour(store: Store) -> None:
+    await fill(store)
+    now, kept = time.time(), Retention(days=30, runs=None)
+    assert tidy(store, kept, now + 29 * DAY) == 0
+    assert tidy(store, kept, now + 29 * DAY + EVERY - 1) == 0
+    assert tidy(store, kept, now + 31 * DAY) == 25
+    assert ids(store) == ["live"]
+
+
+async def test_what_is_too_much_goes_and_the_turn_is_taken_once(store: Store) -> None:
+    await fill(store)
+    now, kept = time.time(), Retention(days=None, runs=3)
+    assert tidy(store, kept, now) == 22
+    assert ids(store) == ["r24", "r23", "r22", "live"]
+    await fill_more(store)
+    assert tidy(store, kept, now + EVERY - 1) == 0, "once an hour"
+    assert tidy(store, kept, now + EVERY) == 1
+    assert tidy(store, Retention(days=None, runs=None), now + 9 * EVERY) == 0
+
+
+async def fill_more(store: Store) -> None:
+    await (await store.open(NewRun(id="more", kind="chain"))).finish("failed", None)
+
+
+async def test_it_ends_when_it_is_told_to(store: Store) -> None:
+    await fill(store)
+    rounds = iter([False, False, True])
+    assert tidy(store, Retention(days=None, runs=1), time.time(), lambda: next(rounds)) == 20
+
+
+def test_an_app_that_closes_soon_does_it_then(tmp_path: Path) -> None:
+    address = str(tmp_path / "store.db")
+
+    async def once(run_id: str) -> None:
+        app = App(address)
+        app.retention = Retention(days=None, runs=2)
+        async with app:
+            for n in range(4):
+                await app.run(CHAIN, run_id=f"{run_id}{n}", executor=ScriptedTools(a=1))
+
+    asyncio.run(once("a"))
+    store = SqliteStore(address)
+    assert ids(store) == ["a3", "a2"]
+    store.close()
+    asyncio.run(once("b"))
+    store = SqliteStore(address)
+    assert ids(store) == ["b3", "b2", "b1", "b0", "a3", "a2"], "the turn of this hour was taken"
+    store.close()
+
+
+def test_a_store_that_stays_open_is_tidied_in_a_thread(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    asyncio.run(fill(store))
+    keeper = Keeper(store, Retention(days=None, runs=1), first=0.0)
+    end = time.monotonic() + 20
+    while len(ids(store)) > 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert ids(store) == ["r24", "live"]
+    keeper.close()
+    store.close()
+
+
+def test_it_is_set_in_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "ropewalk.toml"
+    for text, expected in (
+        ("", Retention()),
+        ("retention = {days = 7}", Retention(days=7, runs=None)),
+        ("retention = {days = 7, runs = 50}", Retention(days=7, runs=50)),
+        ("retention = false", None),
+    ):
+        file.write_text(f"[store]\n{text}\n")
+        assert read_config(tmp_path, environ={}).retention == expected
+    for wrong in ("{day = 7}", "{days = 0}", "true", "{runs = 1.5}"):
+        file.write_text(f"[store]\nretention = {wrong}\n")
+        with pytest.raises(ConfigError, match=r"ropewalk.toml:2:1: \[store\] retention: must be"):
+            read_config(tmp_path, environ={})
