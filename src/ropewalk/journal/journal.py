@@ -28,8 +28,7 @@ STATUSES: Final = ("running", "waiting", *ENDS)
 DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signal"))
 """Kinds that are written once and stand: a second, different one is a JournalConflict. Of any
 other kind ("call_failed", "attempt", "node", "skip") the latest stands. The store itself writes one more:
-"ending" (see `ending`); an "offer" is a call of the run that this one was forked from, at its path without attempts,
-for a call with the same arguments."""
+"ending" (see `ending`); an "offer" is a call of the run that this one was forked from, under its idempotency key."""
 
 Key: TypeAlias = tuple[str, str]
 """(path, kind)"""
@@ -77,8 +76,7 @@ class Wanted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     """A saved definition: unique by (kind, id). `run_count` counts the runs ever opened on it; `version` is counted
-    by the store, from 1: one for each fingerprint that was saved under this id. Of an old version `created` is
-    when it was first saved, and `run_count` the runs in the store that were started with it."""
+    by the store, from 1: one for each fingerprint saved under this id, with the runs that were started with it."""
 
     kind: str
     id: str
@@ -254,6 +252,11 @@ class Store(Protocol):
         """Whether plain methods wait for a server: on an event loop, call them by `off_loop`."""
         ...
 
+    @property
+    def schema(self) -> int | None:
+        """The number of the last migration of its tables; None for a store that has none."""
+        ...
+
     def put_definition(self, definition: Definition, /) -> None:
         """Save, or replace the one with the same kind and id (its `created` and count stay)."""
         ...
@@ -338,7 +341,6 @@ class Store(Protocol):
     ) -> Pruned:
         """Delete ended runs that ended `before` (seconds since the epoch) or are not among the newest `keep`, with
         their parts, entries and blobs; then old versions of definitions that no run uses, but for KEPT_VERSIONS.
-
         Only runs with one of these statuses, if any are given; at most so many. With `dry` nothing is deleted.
         """
         ...

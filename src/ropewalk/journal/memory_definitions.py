@@ -12,6 +12,8 @@ from .journal import KEPT_VERSIONS, Definition
 class MemoryDefinitions:
     """The part of a MemoryStore that knows of no runs."""
 
+    schema = None
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._definitions: dict[tuple[str, str], Definition] = {}

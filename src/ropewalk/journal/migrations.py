@@ -30,7 +30,7 @@ class Migrations:
         if version > self.newest:
             raise StoreError(
                 f"{name} was written by a newer Ropewalk (store version {version}, this one knows {self.newest});"
-                " upgrade it"
+                f" upgrade Ropewalk to one that knows {version}, or choose another store"
             )
         for number in range(version + 1, self.newest + 1):
             file = self._files[number]

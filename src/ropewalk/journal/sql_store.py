@@ -52,6 +52,10 @@ class SqlStore:
         self._close = weakref.finalize(self, self._writer.close)
         self._document: tuple[Json, str, Packed] = (None, "", None)
 
+    @property
+    def schema(self) -> int:
+        return int(self._writer.read(lambda c: fetch(c, "SELECT max(number) FROM migration"))[0][0])
+
     # --- definitions ----------------------------------------------------------------------
 
     def put_definition(self, definition: Definition) -> None:

@@ -145,7 +145,9 @@ def _store(app: App, address: str) -> Finding:
         return Finding("store", "fault", str(error))
     if said:
         return Finding("store", "fault", f"{address} is damaged ({said}); copy it away, then start with a new one")
-    return Finding("store", "ok", f"{address}, {runs}{'+' if runs == _MOST_RUNS else ''} runs")
+    schema = app.store.schema
+    version = "" if schema is None else f", version {schema} of its schema"
+    return Finding("store", "ok", f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs")
 
 
 def _damage(address: str) -> str | None:

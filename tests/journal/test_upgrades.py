@@ -1,0 +1,171 @@
+"""Stores of older versions: made by the first N migrations, filled with rows as those versions wrote them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from ropewalk.errors import StoreError
+from ropewalk.journal import Entry, Store
+from ropewalk.journal.migrations import Migrations
+from ropewalk.journal.postgres import PostgresStore
+from ropewalk.journal.postgres_session import Session, target
+from ropewalk.journal.sqlite import SqliteStore
+
+FOLDER = Path(sys.modules[Migrations.__module__].__file__ or "").parent / "migrations"
+NEWEST = {"sqlite": Migrations(FOLDER).newest, "postgres": Migrations(FOLDER / "postgres").newest}
+ROWS = [
+    "INSERT INTO definition (kind, id, name, document, fingerprint, created, run_count)"
+    " VALUES ('chain', 'c', 'Chain', {doc}, 'f1', 5.0, 1)",
+    "INSERT INTO run (id, kind, definition_id, name, status, document, fingerprint, started_at, ended_at, result)"
+    " VALUES ('done', 'chain', 'c', 'Chain', 'failed', {doc}, 'f1', 100.0, 101.0, {doc})",
+    "INSERT INTO run (id, kind, name, status, fingerprint, started_at)"
+    " VALUES ('open', 'chain', 'x', 'running', 'f', 200.0)",
+    "INSERT INTO lease (run, owner, epoch, beat) SELECT seq, NULL, 1, 0 FROM run",
+    "INSERT INTO entry (run, path, kind, node, data, digest, started, ended)"
+    " SELECT seq, 'a', 'call', 'a', {doc}, 'd', 1.0, 2.0 FROM run",
+]
+EVERY = [(kind, number) for kind, newest in NEWEST.items() for number in range(1, newest)]
+
+
+def old_sqlite(path: Path, number: int) -> str:
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("application_id", 0x726F7065)
+    connection.execute("CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied REAL NOT NULL)")
+    fill(connection.execute, FOLDER, number, "CAST('{\"x\": 1}' AS BLOB)")
+    connection.close()
+    return str(path)
+
+
+def old_postgres(url: str, number: int) -> str:
+    session = Session(target(url))
+    schema = target(url).schema
+    session.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    session.execute(
+        "CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied DOUBLE PRECISION NOT NULL)"
+    )
+    fill(session.execute, FOLDER / "postgres", number, "CAST('{\"x\": 1}' AS BYTEA)")
+    session.close()
+    return url
+
+
+def fill(execute: Callable[[str], Any], folder: Path, number: int, document: str) -> None:
+    for file in sorted(folder.glob("*.sql"))[:number]:
+        execute(file.read_text())
+        execute(f"INSERT INTO migration VALUES ({int(file.name[:4])}, '{file.stem}', 0)")
+    rows = list(ROWS)
+    if any("_versions" in file.name for file in sorted(folder.glob("*.sql"))[:number]):
+        rows.append("INSERT INTO version SELECT kind, id, fingerprint, 1, name, document, created FROM definition")
+    for row in rows:
+        execute(row.replace("{doc}", document))
+
+
+@pytest.fixture(params=EVERY, ids=lambda one: f"{one[0]}-{one[1]}")
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a store as an older version left it."""
+    kind, number = request.param
+    if kind == "sqlite":
+        yield old_sqlite(tmp_path / "old.db", number)
+    else:
+        yield old_postgres(request.getfixturevalue("postgres_url"), number)
+
+
+def opened(address: str) -> Store:
+    return PostgresStore(address) if address.startswith("postgres") else SqliteStore(address)
+
+
+def check_whole(store: Store) -> None:
+    """Everything that was there is there, and what is new works."""
+    assert [row.id for row in store.list_runs()] == ["open", "done"]
+    done = store.get_run("done")
+    assert done is not None
+    assert (done.status, done.result, done.parent, done.forked_from) == ("failed", {"x": 1}, None, None)
+    assert store.history("done") == [Entry("a", "call", "a", {"x": 1}, "d", 1.0, 2.0)]
+    assert [row.id for row in store.orphans()] == ["open"]
+    definition = store.get_definition("chain", "c")
+    assert definition is not None
+    assert (definition.version, definition.document, definition.run_count) == (1, {"x": 1}, 1)
+    assert [one.version for one in store.list_versions("chain", "c")] == [1]
+
+    async def go_on() -> None:
+        log = await store.reopen("done", again=True)
+        assert await log.finish("completed", 5) == "completed"
+        assert store.prune(keep=0).runs == 1
+
+    asyncio.run(go_on())
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date(old: str) -> None:
+    store = opened(old)
+    check_whole(store)
+    store.close()
+    again = opened(old)
+    assert [row.id for row in again.list_runs()] == ["open"]
+    again.close()
+
+
+OPEN = """
+import sys
+sys.path[:0] = {path!r}
+from test_upgrades import opened
+store = opened({address!r})
+print(len(store.list_runs()), flush=True)
+store.close()
+"""
+
+
+def start(address: str) -> subprocess.Popen[str]:
+    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    code = OPEN.format(address=address, path=here)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_several_processes_that_open_it_at_once_agree(old: str) -> None:
+    started = [start(old) for _ in range(3)]
+    for process in started:
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out.strip()) == (0, "2"), err
+    store = opened(old)
+    check_whole(store)
+    store.close()
+
+
+DIE = """
+import os, sys
+sys.path[:0] = {path!r}
+from ropewalk.journal.migrations import Migrations
+from test_upgrades import opened
+import ropewalk.journal.migrations as room
+real = room.time.time
+room.time = type("T", (), {{"time": staticmethod(lambda: os.kill(os.getpid(), 9))}})  # between a file and its number
+opened({address!r})
+"""
+
+
+def test_a_process_killed_in_the_middle_of_it_leaves_the_store_as_it_was(old: str) -> None:
+    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    died = subprocess.run([sys.executable, "-c", DIE.format(address=old, path=here)], capture_output=True, timeout=60)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    store = opened(old)
+    check_whole(store)
+    store.close()
+
+
+def test_a_store_of_a_newer_version_says_which_one_is_needed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    SqliteStore(path).close()
+    connection = apsw.Connection(str(path))
+    connection.execute("INSERT INTO migration VALUES (99, '0099_future', 0)")
+    connection.close()
+    known = f"this one knows {NEWEST['sqlite']}"
+    with pytest.raises(StoreError, match=rf"newer Ropewalk \(store version 99, {known}\); upgrade Ropewalk to one"):
+        SqliteStore(path)
