@@ -1,6 +1,6 @@
 """The agent beside this file with a model that follows a script: no key, no network, the same loop.
 
-    python examples/agent/show.py
+python examples/agent/show.py
 """
 
 import asyncio

@@ -70,3 +70,33 @@ def test_a_wrong_case_is_shown_at_its_line_and_the_others_run(project):
     assert "✓ c.test.yaml" in done.out
     assert done.out.splitlines()[-1] == "1 passed, 2 failed"
     assert project("test", "nowhere").code == 2
+
+
+def test_a_run_becomes_a_case_that_the_flow_passes(project):
+    project.write(
+        "slow.yaml",
+        """\
+kind: chain
+timeout: 1000000000
+nodes:
+  - {id: pause, type: delay, delay: 30}
+  - {id: l, type: loop, items: [a, b], nodes: [{id: up, type: tool, tool: upper, params: {text: $item}}]}
+  - {id: f, type: tool, tool: fail, errorStrategy: continue, maxRetries: 1}
+""",
+    )
+    assert project("run", "slow.yaml", "--id", "r").code == 0
+    made = project("runs", "export", "r", "--as-test", "--flow", "slow.yaml", "-o", "slow.test.yaml")
+    assert (made.code, made.out) == (0, "wrote slow.test.yaml\n"), made.err
+    done = project("test")
+    assert done.code == 0, done.out
+    text = (project.home / "slow.test.yaml").read_text()
+    assert "flow: slow.yaml" in text
+    assert "l[1]/up:\n    tool: upper\n    args:\n      text: b\n    gives: B\n" in text
+    project.write("slow.yaml", (project.home / "slow.yaml").read_text().replace("[a, b]", "[a, c]"))
+    told = project("test")
+    assert told.code == 1
+    assert "l[1]/up: args.text of upper differs" in told.out
+    inside = project("runs", "export", "r", "--as-test", "--json").data
+    assert inside["flow"]["kind"] == "chain"
+    assert project("runs", "export", "nope", "--as-test").code == 2
+    assert [row["id"] for row in project("runs", "ls", "--all", "--json").data] == ["r"]

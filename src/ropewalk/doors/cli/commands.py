@@ -25,7 +25,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs diff": ("compare:diff", "Show what differs between two runs, node by node."),
     "runs fork": ("rerun:fork", "Start a new run from one of before, with other input or another definition."),
     "runs cancel": ("runs:stop", "The same as `runs stop`."),
-    "runs export": ("keep:export", "Print everything recorded of a run as one JSON object."),
+    "runs export": ("export:export", "Print everything recorded of a run as one JSON object, or as a test."),
     "runs prune": ("keep:prune", "Delete old runs and free their space."),
     "runs versions": ("keep:versions", "List the versions of a stored definition, or print one."),
     "runs retry": ("rerun:retry", "Go on with a run that has ended: what failed runs again."),

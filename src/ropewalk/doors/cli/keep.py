@@ -1,4 +1,4 @@
-"""`runs export`, `runs prune`, `runs versions`: what is kept of runs and definitions, and for how long."""
+"""`runs prune`, `runs versions`: what is kept of runs and definitions, and for how long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .answer import Answer
 from .exits import UsageError
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
-from .session import unknown_run, with_app
+from .session import with_app
 from .table import columns, moment, size
 
 if TYPE_CHECKING:
@@ -47,18 +47,6 @@ def instant(text: str | None, option: str) -> float | None:
     except ValueError:
         message = "must be a time such as 2026-11-01 or 2026-11-01T12:30, or how long ago: 2h, 30d"
         raise UsageError(f"{option} {text!r}: {message}") from None
-
-
-def export(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
-    """Print everything recorded of a run and its parts as one JSON object; of secrets, only their names."""
-
-    async def work(app: App, _: Interrupts) -> Answer:
-        if app.runs.row(run_id) is None:
-            raise unknown_run(app, run_id)
-        data = app.runs.export(run_id)
-        return Answer(data=data, text=orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
-
-    return with_app(work, project=project, store=store, tools=False)
 
 
 def prune(

@@ -40,22 +40,26 @@ def replay(
     async def work(app: App) -> list[dict[str, Any]]:
         return [await _one(app, file, update) for file in files]
 
-    done = in_quick_time(work, project)
+    def opened() -> App:
+        from ...app import App
+
+        return App.open(project or Path.cwd(), store="memory")
+
+    done = in_quick_time(work, opened)
     failed = sum(not one["passed"] for one in done)
     text = [line for one in done for line in _told(one)]
     text.append(f"{len(done) - failed} passed" + (f", {failed} failed" if failed else ""))
     return Answer(exit=FAILED if failed else DONE, data={"tests": done, "failed": failed}, text="\n".join(text))
 
 
-def in_quick_time(work: Callable[[App], Awaitable[T]], project: Path | None) -> T:
-    """The work, with an app that keeps nothing, on a loop where time passes at once."""
+def in_quick_time(work: Callable[[App], Awaitable[T]], opened: Callable[[], App]) -> T:
+    """The work, on a loop where time passes at once. The app is opened there: its engine takes the clocks there are."""
     from ...testing.quick import quick_time
 
     with quick_time() as loop:
-        from ...app import App  # with the engine, which takes the clocks that there are
 
         async def main() -> T:
-            async with App.open(project or Path.cwd(), store="memory") as app:
+            async with opened() as app:
                 return await work(app)
 
         with asyncio.Runner(loop_factory=loop) as runner:

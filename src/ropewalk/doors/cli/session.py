@@ -46,7 +46,7 @@ def with_app(
 
             app = App.open(directory(near, project), store=store, home=_home(project), engine=engine)
         else:
-            app = _without_tools(project, store)
+            app = without_tools(project, store)
         interrupts = Interrupts(app)
         installed.append(interrupts)
         interrupts.install()
@@ -114,7 +114,7 @@ def _home(project: Path | None) -> Path | None:
     return Path.cwd() if project is None else None
 
 
-def _without_tools(project: Path | None, store: str | None) -> App:
+def without_tools(project: Path | None, store: str | None) -> App:
     from ...app import App
 
     config = read_config(project)
@@ -137,7 +137,7 @@ def _reopened(run: str, address: str | None) -> App:
     """The App of the project that a run of here was started with, while that is where it was."""
     from ...app import App
 
-    here = _without_tools(None, address)
+    here = without_tools(None, address)
     try:
         row = here.store.get_run(run)
         began = (row.context or {}).get("project") if row is not None else None
