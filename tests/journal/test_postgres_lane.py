@@ -34,9 +34,10 @@ async def with_a_lane(store: PostgresStore, id: str = "r") -> SqlLog:
 
 
 def lanes(store: PostgresStore) -> int:
+    """Those of this loop."""
     writer = store._writer
     assert isinstance(writer, PostgresWriter)
-    return len(writer._lanes)
+    return sum(inbox.loop is asyncio.get_running_loop() for inbox in list(writer._lanes))
 
 
 def recorded(store: PostgresStore, id: str = "r") -> list[tuple[str, Any]]:
