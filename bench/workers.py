@@ -70,6 +70,8 @@ async def one(app: Any, items: int, workers: int) -> None:
     began = time.perf_counter()
     outcome = await app.run(CHAIN, {"items": list(range(items))})
     took = time.perf_counter() - began
+    if outcome.status != "completed":
+        raise SystemExit(f"{outcome.status}: {outcome.to_dict().get('errors')}")
     right = outcome.to_dict()["results"]["each"] == list(range(0, 2 * items, 2))
     recorded = sum(entry.kind == "call" for entry in app.runs.history(outcome.run_id))
     who = f"{workers} workers" if workers else "alone"

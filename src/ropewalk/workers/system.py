@@ -29,7 +29,7 @@ CHUNKS: Final = "_chunks"
 QUEUE: Final = "default"
 PRIORITY: Final = 100  # of 1, which goes first, to MOST
 MOST: Final = 2**31 - 1
-_POLL: Final = 0.1  # seconds between looks at a queue
+_POLL: Final = 0.15  # seconds between looks at a queue
 _ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
 
