@@ -69,6 +69,7 @@ SCHEMAS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 def test_an_input_schema_is_shown_as_an_object_without_choices(schema: dict[str, Any], shown: dict[str, Any]) -> None:
     assert shown_input(schema) == shown
     compile_schema(shown)
+    assert shown_input(schema, choices=True) == {**schema, "type": "object"}
 
 
 def test_a_value_that_is_no_object_is_wrapped_with_its_schema() -> None:

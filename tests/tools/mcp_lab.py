@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -38,12 +39,26 @@ def node_script(package: str) -> str:
     script = NODE / "node_modules" / "@modelcontextprotocol" / package / "dist" / "index.js"
     missing = "node is not on the PATH" if shutil.which("node") is None else ""
     if not missing and not script.exists():
-        missing = f"{package} is not installed; run: npm ci --prefix tests/node"
+        missing = f"{package} is not installed; run: scripts/node.sh"
+    _without(missing)
+    return str(script)
+
+
+def node_tool(package: str, script: str) -> list[str]:
+    """The command of a tool that needs a newer Node.js than the system's may be: one that npm has, too."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "")
+    node = NODE / "node_modules" / f"node-{sys.platform}-{machine}" / "bin" / "node"
+    path = NODE / "node_modules" / "@modelcontextprotocol" / package / script
+    lacking = [name for name, file in (("node", node), (package, path)) if not file.exists()]
+    _without(f"{' and '.join(lacking)} not installed; run: scripts/node.sh" if lacking else "")
+    return [str(node), str(path)]
+
+
+def _without(missing: str) -> None:
     if missing and os.environ.get("CI") == "true":
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
-    return str(script)
 
 
 def free_port() -> int:

@@ -1,8 +1,8 @@
-"""Schemas as MCP clients need them: an object at the root, of results too, and no choice there.
+"""Schemas as MCP clients need them: an object at the root, of results too.
 
-The protocol before 2026-07-28 allows nothing but objects as structured content, and clients drop a root `$ref`,
-`oneOf`, `anyOf` or `allOf` without a word. So a value that is no object is wrapped as `{"result": value}`, and such
-a root is shown as the object that all its branches fit. The app checks what comes against the schema itself.
+The protocol before 2026-07-28 allows nothing but objects as structured content, so a value that is no object is
+wrapped as `{"result": value}`. Its clients drop a root `$ref`, `oneOf`, `anyOf` or `allOf` without a word, so they
+are shown the object that all the branches fit. The app checks what comes against the schema itself.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ _PLACES: tuple[str, ...] = ("$defs", "definitions")
 _MOST_STEPS: Final = 16
 
 
-def shown_input(schema: dict[str, Json]) -> dict[str, Json]:
-    """The schema of arguments with `type: object` at its root and nothing there that clients drop."""
+def shown_input(schema: dict[str, Json], *, choices: bool = False) -> dict[str, Json]:
+    """The schema of arguments with `type: object` at its root; without `choices` nothing there that clients drop."""
+    if choices:
+        return schema if schema.get("type") == "object" else {**schema, "type": "object"}
     root = _followed(schema)
     if not any(choice in root for choice in _CHOICES):
         return root if root.get("type") == "object" else {**root, "type": "object"}

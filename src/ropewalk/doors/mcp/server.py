@@ -39,6 +39,7 @@ class McpDoor:
         self._bus = InMemorySubscriptionBus()
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         self._connected: asyncio.Task[None] | None = None
+        self._called = asyncio.Event()  # a tool was: it may have changed which there are
         self.server: Server[Any] = Server(
             name,
             version=version("ropewalk"),
@@ -72,8 +73,8 @@ class McpDoor:
         import mcp_types as types
 
         await self._ready()
-        wrapped = _needs_objects(ctx)
-        return types.ListToolsResult(tools=[_listed(name, one, wrapped) for name, one in self.catalogue.listed.items()])
+        older = _is_older(ctx)
+        return types.ListToolsResult(tools=[_listed(name, one, older) for name, one in self.catalogue.listed.items()])
 
     async def _call(self, ctx: Any, params: Any) -> Any:
         await self._ready()
@@ -88,11 +89,13 @@ class McpDoor:
             result = await tool.call(dict(params.arguments or {}), asked)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer, and none of our texts
             return explained(params.name, error)
-        return _fitted(result) if tool.verbatim and _needs_objects(ctx) else result
+        finally:
+            self._called.set()
+        return _fitted(result) if tool.verbatim and _is_older(ctx) else result
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         tool = self.catalogue.tools.get(name)
-        return None if tool is None else _shown(tool)
+        return None if tool is None else tool.input_schema
 
     async def _ready(self) -> None:
         """Wait until the servers behind have been tried, but not for long: those that come later are announced."""
@@ -112,7 +115,9 @@ class McpDoor:
         await self._ready()
         before = self._told()
         while True:
-            await asyncio.sleep(_LOOK)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._called.wait(), _LOOK)
+            self._called.clear()
             try:
                 now = self._told()
             except Exception:
@@ -127,33 +132,29 @@ class McpDoor:
 
     def _told(self) -> list[Any]:
         """What clients have been told of the tools, to see whether it still holds."""
-        return [
-            (name, t.description, _shown(t), t.output_schema, t.annotations) for name, t in self.catalogue.tools.items()
-        ]
+        tools = self.catalogue.listed
+        return [(name, t.description, t.input_schema, t.output_schema, t.annotations) for name, t in tools.items()]
 
 
-def _shown(tool: Offered) -> dict[str, Any]:
-    return tool.input_schema if tool.verbatim else shown_input(tool.input_schema)
-
-
-def _needs_objects(ctx: Any) -> bool:
-    """Whether the client speaks an era whose structured content is always an object."""
+def _is_older(ctx: Any) -> bool:
+    """Whether the client speaks a revision before 2026-07-28: schemas have no choice at their root there, and
+    structured content is an object."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     return ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
 
 
-def _listed(name: str, tool: Offered, wrapped: bool) -> Any:
+def _listed(name: str, tool: Offered, older: bool) -> Any:
     import mcp_types as types
 
     output = tool.output_schema
-    if not tool.verbatim or (wrapped and output is not None and not is_object(output)):
+    if not tool.verbatim or (older and output is not None and not is_object(output)):
         output = shown_output(output)
     return types.Tool(
         name=name,
         title=tool.title,
         description=tool.description,
-        input_schema=_shown(tool),
+        input_schema=tool.input_schema if tool.verbatim else shown_input(tool.input_schema, choices=not older),
         output_schema=output,
         annotations=types.ToolAnnotations.model_validate(tool.annotations) if tool.annotations else None,
     )
