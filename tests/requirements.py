@@ -7,6 +7,7 @@ two against each other. An id is never used again for something else.
 from __future__ import annotations
 
 from requirements_experiences import EXPERIENCES
+from requirements_selection import SELECTION
 
 CHAINS = """
 CHAIN-FN-1      twelve documented functions in snake_case over a default app; app.chains has the same as methods
@@ -255,7 +256,7 @@ DATASET-4   mcp-resource gives what the server's resource holds
 DATASET-5   only files inside the directory, within the limit of size
 """
 
-ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY, COMPOSITES, MODULES, EXPERIENCES)
+ALL = (CHAINS, COMPOSITIONS, REFERENCES, DURABILITY, COMPOSITES, MODULES, EXPERIENCES, SELECTION)
 REQUIREMENTS: dict[str, str] = {
     (words := line.split(maxsplit=1))[0]: words[1] for part in ALL for line in part.split("\n") if line
 }

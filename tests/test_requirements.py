@@ -11,7 +11,9 @@ from requirements import REQUIREMENTS
 from ropewalk.source import load
 
 TESTS = Path(__file__).parent
-ID = re.compile(r"\b(?:CHAIN-[A-Z]+|COMP-[A-Z]+|COMPOSITE-[A-Z]+|REF|DUR|MODULE|DATASET|EXP-[A-Z]+)-\d+\b")
+ID = re.compile(
+    r"\b(?:CHAIN-[A-Z]+|COMP-[A-Z]+|COMPOSITE-[A-Z]+|REF|DUR|MODULE|DATASET|EXP-[A-Z]+|SELECT-[A-Z]+)-\d+\b"
+)
 
 
 def carried() -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from .ir import Flow
 from .jobs import Executor, Jobs
 from .journal import ENDS, Store, open_store
 from .journal.offloop import off_loop
+from .select.selecting import Selecting
 from .tools.pace import Pace
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from .workers.workers import Workers
 
 
-class App:
+class App(Selecting):
     """Toolbox, store and engine together. `async with App() as app:` closes what it opened.
 
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
@@ -251,12 +252,16 @@ class App:
         if missing:
             await self.toolbox.connect_for(missing)
 
-    async def call_tool(self, tool_id: str, args: dict[str, Json] | None = None, *, on_progress: Any = None) -> Json:
-        """Call one tool through the whole pipeline and return its value."""
+    async def call_tool(
+        self, tool_id: str, args: dict[str, Json] | None = None, *, on_progress: Any = None, request: str | None = None
+    ) -> Json:
+        """Call one tool through the whole pipeline and return its value. With `request`, the words that asked for
+        it, the selector remembers how the tool did."""
         if self.toolbox.get(tool_id) is None:
             await self.toolbox.connect_for([tool_id])
         bound = self.runner.bind(tool_id)
-        return await bound.call(dict(args or {}), None, None, on_progress)
+        called = bound.call(dict(args or {}), None, None, on_progress)
+        return await (called if request is None else self.learning_from(request, tool_id, called))
 
     def as_tool(self, source: Source, *, name: str | None = None, description: str | None = None) -> Tool:
         """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
@@ -278,6 +283,7 @@ class App:
         variables: Mapping[str, Json] | None = None,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
+        request: str | None = None,
         concurrency: int | None = None,
         state: Mapping[str, Json] | None = None,
         keep_state: bool = False,
@@ -286,7 +292,8 @@ class App:
         """Load, check and run a definition. What fails in a tool is in the outcome, not raised. An experience
         begins with `state` over its defaults; with `keep_state` also with the final state of its last run. With
         `park` a run in a durable store that only waits for events and approvals is let go of: the outcome has the
-        status `waiting` and says in `waiting_for` for what, and `resume` goes on with it."""
+        status `waiting` and says in `waiting_for` for what, and `resume` goes on with it. `request` is what the run is
+        to do, in words: from it and from how the tools did the selector learns."""
         loaded = self.load(source)
         if concurrency is not None:
             loaded = self.definitions.limited(loaded, concurrency)
@@ -295,16 +302,9 @@ class App:
 
             variables = seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state)
         check_variables(loaded.flow, variables or {})
-        result = await self.execute(
-            loaded,
-            definition_id=loaded.root,
-            run_id=run_id,
-            input=input,
-            variables=variables,
-            executor=executor,
-            on_event=on_event,
-            park=park,
-        )
+        named: dict[str, Any] = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
+        how: dict[str, Any] = {"request": request, "executor": executor, "on_event": on_event, "park": park}
+        result = await self.execute(loaded, **named, **how)
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             result = {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
@@ -318,20 +318,23 @@ class App:
         run_id: str | None = None,
         input: Json = None,
         variables: Mapping[str, Json] | None = None,
+        request: str | None = None,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
         park: bool = False,
     ) -> dict[str, Json]:
         """Run a compiled definition with everything checked first; returns the notation's result."""
         given = {"definition_id": definition_id, "run_id": run_id, "input": input, "variables": variables}
-        job = await self.jobs.new(loaded, **given, executor=executor, on_event=on_event)
+        job = await self.jobs.new(loaded, **given, request=request, executor=executor, on_event=on_event)
         job.park = park
         try:
-            return await self.engine.run(job)
+            result = await self.engine.run(job)
         except DefinitionChanged as exc:
             from .runs.upgrade import shown
 
             raise shown(self, exc, run_id, loaded) from None
+        self.learn(job)
+        return result
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
         """Put a run in line for workers (`engine="dbos"`) and give its id at once; `how` is as in `Workers.submit`."""

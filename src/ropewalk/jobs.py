@@ -41,6 +41,7 @@ class Jobs:
         run_id: str | None = None,
         input: Json = None,
         variables: Mapping[str, Json] | None = None,
+        request: str | None = None,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Job:
@@ -52,7 +53,10 @@ class Jobs:
             check_json(run_id, "run id")
         input = check_input(loaded.flow, input)
         state = check_json(dict(variables), "variables") if variables else None
-        return self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
+        job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
+        if request is not None:
+            job.new.context["request"] = check_json(request, "request")
+        return job
 
     def executor_for(self, row: RunRow, executor: Executor | None) -> Executor | None:
         """Who calls the tools of a run that exists; NoExecutor when an executor did and none is given."""

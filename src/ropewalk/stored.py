@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 OWN = ("id", "metadata", "created")
 CONTEXT = {"variables": "variables", "input": "input", "executionId": "executionId", "execution_id": "executionId"}
+CONTEXT["request"] = "request"
 
 Made = TypeVar("Made", bound=Record)
 Line = TypeVar("Line", bound=Record)
@@ -137,6 +138,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
             run_id=given.get("executionId"),
             input=given.get("input"),
             variables=given.get("variables"),
+            request=given.get("request"),
             executor=executor,
             on_event=on_event,
         )
@@ -144,6 +146,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
     def told(self, job: Job, result: dict[str, Json]) -> Result:
         """What the engine gave, as the users of this kind read it."""
         new = job.new
+        self.app.learn(job)
         if not result:
             result = self.without_result(self.store.get_run(new.id))
         if result.get(self.key) != new.definition_id:
@@ -197,7 +200,7 @@ def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
         return given
     problems = []
     if context is not None and not isinstance(context, Mapping):
-        message = f"is an object with variables, input and executionId, not {kind(context)}"
+        message = f"is an object with variables, input, request and executionId, not {kind(context)}"
         raise InvalidFlow([Problem(path="context", message=message)])
     for key, value in (context or {}).items():
         name = CONTEXT.get(key)
@@ -212,6 +215,8 @@ def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
     if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_json(run_id)):
         message = "must be a non-empty string without NUL characters and lone surrogates"
         problems.append(Problem(path="context.executionId", message=message))
+    if not isinstance(given.get("request", ""), str):
+        problems.append(Problem(path="context.request", message="must be a string: what the run is to do"))
     if problems:
         raise InvalidFlow(problems)
     return given

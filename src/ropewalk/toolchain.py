@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .app import App
 from .dialects.chain import ChainMode, ErrorStrategy, NodeType
@@ -24,13 +24,19 @@ from .dialects.records import (
     ExecutionResult,
     ExecutionStatus,
 )
+from .select.options import SelectionStrategy
+from .select.selector import SelectionResult, Selector
 from .values import Json
+
+if TYPE_CHECKING:
+    from .tools.tool import Tool
 
 __all__ = [
     "ChainMode",
     "ComposerNodeType",
     "ErrorStrategy",
     "NodeType",
+    "SelectionStrategy",
     "TransformType",
     "clone_chain",
     "compose_tools",
@@ -50,14 +56,17 @@ __all__ = [
     "get_execution_details",
     "get_execution_status",
     "import_chain",
+    "initialize_selector",
     "list_chains",
     "list_compositions",
     "list_executions",
+    "select_tools",
     "stop_execution",
 ]
 
 _lock = threading.Lock()
 _app: App | None = None
+_selector: Selector | None = None
 
 
 def default_app() -> App:
@@ -71,10 +80,10 @@ def default_app() -> App:
 
 
 def configure(app: App) -> App:
-    """Use `app` from now on; the one before is left to its owner."""
-    global _app
+    """Use `app` from now on; the one before is left to its owner. Tools are selected from its toolbox."""
+    global _app, _selector
     with _lock:
-        _app = app
+        _app, _selector = app, None
         return app
 
 
@@ -207,3 +216,19 @@ def create_transform_pipeline(
 ) -> CompositionObject:
     """A composition of TRANSFORM nodes, one for each `{type, config}`."""
     return default_app().compositions.core.create_transform_pipeline(transforms, config, **more)
+
+
+def initialize_selector(tools: Iterable[Mapping[str, Any] | Tool]) -> None:
+    """Have `select_tools` choose among these tools, `{name, description, category, inputSchema, ...}` each, instead of
+    those of the default app's toolbox. Raises InvalidTool for a wrong one, and for two of one name."""
+    global _selector
+    made = Selector(tools, keeper=lambda: default_app().store)
+    with _lock:
+        _selector = made
+
+
+def select_tools(query: str, options: Mapping[str, Any] | None = None, /, **more: Any) -> SelectionResult:
+    """The tools that fit a request, best first. Options: strategy, maxResults, threshold, context {recentTools},
+    excludeTools; also allowTools, category, namespace. Raises NoTools before there are any tools, InvalidInput with
+    everything that is wrong with query and options."""
+    return (_selector or default_app().selector).select(query, options, **more)

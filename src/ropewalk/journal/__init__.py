@@ -17,6 +17,7 @@ from .journal import (
     Wanted,
 )
 from .memory import MemoryStore
+from .use import ToolUse, UseStore
 
 __all__ = [
     "DECISIONS",
@@ -32,6 +33,8 @@ __all__ = [
     "RunRow",
     "Signal",
     "Store",
+    "ToolUse",
+    "UseStore",
     "Wanted",
     "open_store",
 ]

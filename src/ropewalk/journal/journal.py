@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ..frozen import dataclass
 from ..values import Json
+from .use import UseStore
 
 ENDS: Final = ("completed", "partial", "failed", "stopped", "timeout", "parked")
 STATUSES: Final = ("running", "waiting", *ENDS)
@@ -239,7 +240,7 @@ class Log(Protocol):
         ...
 
 
-class Store(Protocol):
+class Store(UseStore, Protocol):
     """Where definitions and runs are kept. Sync methods are short and safe from any thread."""
 
     @property

@@ -21,17 +21,18 @@ from .memory_definitions import MemoryDefinitions
 from .memory_record import OWNER, Record, error_text
 from .news import Hear
 from .signal import arrival, given, outgoing, same
+from .uses import MemoryUses
 
 
-class MemoryStore(MemoryDefinitions):
+class MemoryStore(MemoryDefinitions, MemoryUses):
     """Definitions and runs in this process. At most `keep` ended runs are remembered."""
 
     remote = False
 
     def __init__(self, durable: bool = False, *, keep: int = 1000) -> None:
+        super().__init__()
         self.durable = durable
         self._keep = keep
-        super().__init__()
         self._runs: dict[str, Record] = {}
         self._ended: deque[Record] = deque()
         self._closed = False

@@ -15,6 +15,7 @@ class MemoryDefinitions:
     schema = None
 
     def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.RLock()
         self._definitions: dict[tuple[str, str], Definition] = {}
         self._versions: dict[tuple[str, str], dict[str, Definition]] = {}

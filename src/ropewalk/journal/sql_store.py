@@ -28,6 +28,7 @@ from .sql_log import SqlLog, packed_value
 from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs
 from .sql_signals import send, signals
 from .upkeep import find_orphans, prune, take_turn
+from .uses import SqlUses
 from .writer import Writer
 
 Claiming: TypeAlias = Callable[[Connection, Doubt | None, float], Claim | Doubt]
@@ -39,7 +40,7 @@ _PAGE: Final = 500
 """Runs looked through at once for a text."""
 
 
-class SqlStore:
+class SqlStore(SqlUses):
     """See `Store`. `lease` is how long, in seconds, an owner on another host may be silent."""
 
     durable = True

@@ -21,7 +21,7 @@ from .lease import Owner, judge
 from .sql_store import SqlStore
 from .writer import Writer
 
-_DEFINITIONS: Final = ("definition", "version")
+_DEFINITIONS: Final = ("definition", "version", "tool_use")
 _OF_A_RUN: Final = ("signal", "held")
 _NUMBERED: Final = {"run": {"seq"}, "signal": {"seq", "run"}, "held": {"run"}, "lease": {"run"}}
 """Columns that are the target's own."""

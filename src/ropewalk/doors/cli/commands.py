@@ -42,6 +42,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "store copy": ("store:copy", "Copy everything of one store into another one, as from SQLite to Postgres."),
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
+    "tools select": ("selection:select", "Find the tools that a request needs, best first."),
+    "tools learnt": ("selection:learnt", "Show what the selector learnt of tools; export or forget it."),
     "tools call": ("tools:call", "Call one tool and print its result."),
     "tools stats": ("stats:stats", "Show how often past runs called each tool, and how that went."),
     "tools pin": ("pin:pin", "Show what differs from the approved tools of MCP servers, and approve it."),
@@ -57,7 +59,7 @@ GROUPS: Final = {
     "workers": "Look at the workers of a store.",
     "schedules": "List, start, pause and resume what the clock starts.",
     "store": "Move what a store holds.",
-    "tools": "List, show, call and pin tools.",
+    "tools": "List, show, select, call and pin tools.",
 }
 
 _EXIT_CODES = """\

@@ -58,6 +58,7 @@ def call(
         str, Parameter(name="NAME=VALUE", help="Arguments; a value that is JSON is that, any other is text.")
     ],
     input: Input = None,
+    request: Annotated[str | None, Parameter(help="What it is called for; `tools select` learns from it.")] = None,
     json: Json = False,
     project: Project = None,
 ) -> Answer:
@@ -69,11 +70,11 @@ def call(
 
     async def work(app: App, _: Interrupts) -> Answer:
         await _found(app, tool_id)
-        value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress)
+        value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
         text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         return Answer(data={"tool": tool_id, "result": value}, text=visible(text))
 
-    return with_app(work, project=project, store="memory")
+    return with_app(work, project=project, store="memory" if request is None else None)
 
 
 async def _found(app: App, tool_id: str) -> Any:

@@ -1,0 +1,59 @@
+"""Sets of tools and queries in folders, and what is measured of a ranking of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MEASURES = ("hit@1", "recall@1", "recall@3", "recall@5", "recall@10", "all@5", "MRR", "nDCG@10")
+
+
+@dataclass(frozen=True)
+class Set:
+    """A folder with tools.jsonl {name, description, category?, inputSchema?} and queries.jsonl {query, gold, alts?,
+    cands?}."""
+
+    name: str
+    tools: list[dict[str, Any]]
+    queries: list[dict[str, Any]]
+
+
+def load(folder: Path | str) -> Set:
+    folder = Path(folder)
+    tools, queries = (
+        [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines() if line.strip()]
+        for name in ("tools.jsonl", "queries.jsonl")
+    )
+    return Set(folder.name, tools, queries)
+
+
+def right(query: dict[str, Any]) -> list[set[str]]:
+    """What a ranking should have: of each gold tool, the names that count as it."""
+    others = query.get("alts") or {}
+    return [{gold, *others.get(gold, [])} for gold in query["gold"]]
+
+
+def measure(ranked: Sequence[str], query: dict[str, Any]) -> list[float]:
+    """MEASURES of one ranking."""
+    wanted = right(query)
+    first = [min((n for n, name in enumerate(ranked, 1) if name in names), default=0) for names in wanted]
+    found = sorted(place for place in first if place)
+
+    def recall(most: int) -> float:
+        return sum(place <= most for place in found) / len(wanted)
+
+    gain = sum(1 / math.log2(place + 1) for place in dict.fromkeys(found) if place <= 10)
+    ideal = sum(1 / math.log2(place + 1) for place in range(1, min(len(wanted), 10) + 1))
+    hit = float(bool(found) and found[0] == 1)
+    return [
+        hit, recall(1), recall(3), recall(5), recall(10), float(recall(5) == 1), 1 / found[0] if found else 0.0,
+        gain / ideal,
+    ]  # fmt: skip
+
+
+def mean(rows: Sequence[Sequence[float]]) -> list[float]:
+    return [sum(column) / len(rows) for column in zip(*rows, strict=True)] if rows else [0.0] * len(MEASURES)

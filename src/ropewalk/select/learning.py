@@ -1,0 +1,41 @@
+"""What a run tells of its tools: which of them did what they were called for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ..ir import Flow, Graph, node_parts
+from ..journal.journal import Entry
+from ..ops import Call
+
+_TURN: Final = re.compile(r"\[[^\]]*\]|@\d+$")
+
+
+def outcomes(flow: Flow, history: Iterable[Entry]) -> dict[str, bool]:
+    """Of each tool that the run called, whether its last call succeeded. Nodes that were skipped, or are no calls,
+    tell nothing; nor do two nodes of one name that call different tools."""
+    tools: dict[str, str | None] = {}
+    for node, called in _calls(flow.body):
+        tools[node] = called if tools.get(node, called) == called else None
+    calls: dict[str, tuple[str, bool]] = {}
+    for entry in history:
+        tool = tools.get(entry.node)
+        if tool is not None and entry.kind in ("call", "call_failed", "attempt"):
+            place = _TURN.sub("", entry.path)
+            if entry.kind == "call" or place not in calls:
+                calls[place] = (tool, entry.kind == "call")
+    found: dict[str, bool] = {}
+    for tool, success in calls.values():
+        found[tool] = found.get(tool, True) and success
+    return found
+
+
+def _calls(body: Graph) -> Iterator[tuple[str, str]]:
+    for node in body.nodes:
+        if isinstance(node.op, Call):
+            yield node.id, node.op.tool
+        for _, part in node_parts(node):
+            if isinstance(part, Graph):
+                yield from _calls(part)

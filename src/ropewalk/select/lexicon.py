@@ -1,0 +1,124 @@
+"""General knowledge of words, the same for every registry: how common one is, what it is like, and its vector.
+
+`words.npz` is made by `bench/select_words.py` from the word pieces of all-MiniLM-L6-v2 (Apache-2.0): some 26,000
+pieces in the order of their frequency, each with a vector of 128 small numbers and, for whole words, the nearest
+words. No model is run here: the vector of a text is the weighted mean of those of its words. Refused: other
+languages than the model's (English); a word that is not there and cannot be put together has no vector.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
+
+COMMON: Final = 3e-4  # a word of this share of all text counts half
+_SHORT: Final = frozenset(("ai", "id", "ip", "pr", "qr", "tv"))
+
+
+class Lexicon:
+    """The table in memory; made once per process by `lexicon`."""
+
+    def __init__(self) -> None:
+        with (files(__package__) / "words.npz").open("rb") as file, np.load(file) as table:
+            pieces: list[str] = table["words"].tobytes().decode().split("\n")
+            self.vectors: Vector = table["vectors"]
+            self._near, self._like = table["near"], table["like"]
+        self._pieces = pieces
+        self._row = {piece: row for row, piece in enumerate(pieces)}
+        share = 1.0 / (np.arange(len(pieces), dtype=np.float32) + 2.7)
+        share /= share.sum()
+        self._weights = (COMMON / (COMMON + share)).astype(np.float32)
+        self.size: int = self.vectors.shape[1]
+        self.rows = lru_cache(maxsize=100_000)(self._rows)
+        self.split = lru_cache(maxsize=20_000)(self._split)
+
+    def weight(self, word: str) -> float | None:
+        """0 to 1: how much a word says by being rare in general; None for one that is not known."""
+        row = self._row.get(word)
+        return None if row is None else float(self._weights[row])
+
+    def near(self, word: str) -> list[tuple[str, float]]:
+        """Words of a like meaning, each with how like it is (0 to 1), nearest first."""
+        row = self._row.get(word)
+        if row is None or row >= len(self._near):
+            return []
+        both = zip(self._near[row].tolist(), self._like[row].tolist(), strict=True)
+        return [(self._pieces[n], like / 255.0) for n, like in both if like]
+
+    def _rows(self, word: str) -> tuple[int, ...]:
+        """The pieces a word is made of, the longest first; none when they do not make it up."""
+        whole = self._row.get(word)
+        if whole is not None:
+            return (whole,)
+        if len(word) > 32:
+            return ()
+        rows, start = [], 0
+        while start < len(word):
+            mark = "##" if start else ""
+            for end in range(len(word), start, -1):
+                row = self._row.get(mark + word[start:end])
+                if row is not None:
+                    rows.append(row)
+                    start = end
+                    break
+            else:
+                return ()
+        return tuple(rows)
+
+    def vector(self, words: list[tuple[str, float]]) -> Vector:
+        """The direction of some words with their weights: length 1, or 0 when none is known."""
+        rows: list[int] = []
+        weights: list[float] = []
+        for word, weight in words:
+            found = self.rows(word)
+            rows.extend(found)
+            weights.extend([weight / len(found)] * len(found) if found else ())
+        if not rows:
+            return np.zeros(self.size, np.float32)
+        picked = np.asarray(weights, np.float32) * self._weights[rows]
+        total: Vector = picked @ self.vectors[rows].astype(np.float32)
+        length = math.sqrt(float(total @ total))
+        return total / length if length else total
+
+    def _split(self, word: str) -> tuple[str, ...]:
+        """The words that were run together in one (`airquality`); none when it is no such word."""
+        if word in self._row or not 6 <= len(word) <= 40 or not word.isascii() or not word.isalpha():
+            return ()
+        best: list[tuple[float, int]] = [(0.0, 0)]
+        for end in range(1, len(word) + 1):
+            options = [(best[end - 1][0] + 18.0, end - 1)]  # one letter left over
+            for start in range(max(0, end - 14), end - 1):
+                piece = word[start:end]
+                row = self._row.get(piece) if len(piece) > 2 or piece in _SHORT else None
+                if row is not None:
+                    options.append((best[start][0] + math.log(row + 10.0) + 3.0, start))
+            best.append(min(options))
+        pieces, end, left_over = [], len(word), 0
+        while end:
+            start = best[end][1]
+            if end - start == 1:
+                left_over += 1
+            else:
+                pieces.append(word[start:end])
+            end = start
+        return tuple(reversed(pieces)) if left_over <= 2 and len(pieces) + left_over > 1 and pieces else ()
+
+
+_known: Lexicon | None = None
+_making: Final = threading.Lock()
+
+
+def lexicon() -> Lexicon:
+    """The lexicon, read at the first call."""
+    global _known
+    if _known is None:
+        with _making:
+            _known = _known or Lexicon()
+    return _known

@@ -1,0 +1,143 @@
+"""What a request asks for: its words with what each is worth, and its clauses.
+
+What is quoted, an address, a number or small talk says less about the tool than the rest. A long request is cut
+into clauses, since each may need a tool of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any, Final
+
+from ..frozen import dataclass
+from .text import STOP, normalised, stemmer, words
+
+LONGEST: Final = 6_000  # characters of a request that are read; of a longer one the beginning and the end
+MOST_WORDS: Final = 60  # different words that are looked up, the ones worth most first
+MOST_CLAUSES: Final = 8
+
+_QUOTED: Final = re.compile(
+    r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|(?<![\w'])'[^'\n]{1,200}'(?!\w)|`[^`\n]{1,200}`"
+)
+_ADDRESS: Final = re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]+|\b(?:https?://|www\.)\S+|(?<!\w)[/~][\w.-]+/[\w./-]+", re.I)
+_CODE: Final = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b|\b\d[\d.,:/-]*\b")
+_CUT: Final = re.compile(
+    r"[.!?;\n]+(?=\s|$)|,\s+(?:and|then|also|but)\b|\b(?:and then|and also|after that|afterwards|additionally"
+    r"|furthermore|moreover|finally|lastly|secondly|thirdly|in addition|as well as|along with|next,|then,|also,)\b"
+    r"|。|！|？|；",
+    re.I,
+)
+_SOFT_CUT: Final = re.compile(r",\s+|\s+and\s+|\s+then\s+", re.I)
+
+_QUOTED_WEIGHT, _ADDRESS_WEIGHT, _CODE_WEIGHT, _TALK_WEIGHT = 0.35, 0.2, 0.1, 0.3
+_TALK: Final = """want need help please find give tell show know provide information info looking look wondering wonder
+interested assist assistance kindly thanks thank hello hi hey currently able possible share detail details specific
+various question questions tool tools way ways best good great really something different recently ensure require
+requires required thing things right understand explain regarding related based trying try get make take come see
+think feel hope love like able sure work going go planning plan currently important additional new user users i'm im
+suggest recommend"""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word of a request: what it is worth (0 to 1), and the clauses it stands in."""
+
+    stem: str
+    plain: str
+    weight: float
+    clauses: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as read. `pairs` are neighbouring stems; `joined` may be words written apart."""
+
+    text: str
+    terms: tuple[Term, ...]
+    pairs: tuple[tuple[str, str], ...]
+    joined: tuple[tuple[str, int, int], ...]
+    clauses: int
+
+
+_talk: frozenset[str] | None = None
+
+
+def read_request(text: str) -> Request:
+    """The words of a request and their weights. Nothing but stop words gives those; nothing at all, none."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST * 2 // 3]} {text[-LONGEST // 3 :]}"
+    text = normalised(text)
+    spans = _light(text)
+    cuts = _clauses(text, spans)
+    found: dict[str, list[Any]] = {}
+    order: list[tuple[str, str, int]] = []
+    talk = _talk_stems()
+    everything = words(text, 2000)
+    kept = [word for word in everything if word.plain not in STOP] or everything
+    clause, last = 0, len(cuts)
+    for word in kept:
+        while clause < last and cuts[clause] <= word.start:
+            clause += 1
+        weight = 1.0 if len(word.plain) > 1 or not word.plain.isascii() else 0.3
+        for start, end, factor in spans:
+            if start <= word.start < end:
+                weight = min(weight, factor)
+        if weight <= _CODE_WEIGHT and len(word.plain) < 3:
+            continue  # a piece of a number or of a name that nobody could pronounce
+        if word.stem in talk:
+            weight *= _TALK_WEIGHT
+        known = found.get(word.stem)
+        if known is None:
+            found[word.stem] = [word.plain, weight, {clause}]
+        else:
+            known[1] = max(known[1], weight)
+            known[2].add(clause)
+        order.append((word.stem, word.plain, clause))
+    terms = [Term(stem, plain, weight, frozenset(inside)) for stem, (plain, weight, inside) in found.items()]
+    if len(terms) > MOST_WORDS:
+        terms = sorted(terms, key=lambda term: -term.weight)[:MOST_WORDS]
+    place = {term.stem: n for n, term in enumerate(terms)}
+    near = [(a, b) for a, b in pairwise(order) if a[2] == b[2] and a[0] in place and b[0] in place]
+    pairs = tuple(dict.fromkeys((a[0], b[0]) for a, b in near))[:120]
+    joined = {a[1] + b[1]: (place[a[0]], place[b[0]]) for a, b in near if a[1].isascii() and b[1].isascii()}
+    stem = stemmer()
+    whole = tuple((stem(word), first, second) for word, (first, second) in list(joined.items())[:60])
+    return Request(text, tuple(terms), pairs, whole, last + 1)
+
+
+def _talk_stems() -> frozenset[str]:
+    global _talk
+    if _talk is None:
+        stem = stemmer()
+        _talk = frozenset(stem(word) for word in _TALK.split())
+    return _talk
+
+
+def _light(text: str) -> list[tuple[int, int, float]]:
+    """Stretches of a text that are values rather than words about the tool, with what they are worth."""
+    spans = [(*found.span(), _ADDRESS_WEIGHT) for found in _ADDRESS.finditer(text)]
+    spans += [(*found.span(), _CODE_WEIGHT) for found in _CODE.finditer(text)]
+    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    if 2 * sum(end - start for start, end in quoted) < len(text):  # else the request itself is in quotes
+        spans += [(start, end, _QUOTED_WEIGHT) for start, end in quoted]
+    return spans
+
+
+def _clauses(text: str, spans: list[tuple[int, int, float]]) -> list[int]:
+    """Where a new clause begins; a cut inside of a quotation or after two words is none."""
+    if len(text) < 40:
+        return []
+    cuts: list[int] = []
+    before = 0
+    for found in sorted([*_CUT.finditer(text), *_SOFT_CUT.finditer(text)], key=lambda one: one.start()):
+        at = found.end()
+        if at - before < 20 or len(text) - at < 12 or any(start < found.start() < end for start, end, _ in spans):
+            continue
+        cuts.append(at)
+        before = at
+    while len(cuts) >= MOST_CLAUSES:  # join the shortest with its neighbour
+        edges = [0, *cuts, len(text)]
+        shortest = min(range(1, len(edges) - 1), key=lambda n: edges[n + 1] - edges[n - 1])
+        del cuts[shortest - 1]
+    return cuts

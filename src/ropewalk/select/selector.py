@@ -1,0 +1,386 @@
+"""The selector: tools come and go, requests are asked, and what was right is remembered.
+
+Safe for concurrent use: one lock is held while an answer is worked out, a millisecond or so, and while a tool comes or
+goes. Adding many lets others in between.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..dialects.records import Record
+from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, NoTools, Problem
+from ..journal.use import ToolUse, UseStore
+from ..values import Json, closest
+from .card import Card, card_of
+from .options import Options, read_options
+from .usage import Rate, Usage, use_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..tools.index import Change
+    from ..tools.tool import Tool
+    from ..tools.toolbox import Toolbox
+    from .documented import Intent
+    from .embed import Embedder, Vectors
+    from .hybrid import Ranking
+    from .index import Index
+    from .request import Request
+
+    Array = np.ndarray[Any, Any]
+
+RECENT: Final = 1.05  # by how much a tool may be behind one that was not used recently, and still stand before it
+_AT_ONCE: Final = 100  # tools added under one lock
+
+
+class SelectionResult(Record):
+    """success, query, strategy, results [{name, description, score, matches, category, inputSchema, namespace?}],
+    totalMatches, detectedIntent."""
+
+
+class Selector:
+    """Finds the tools that a request needs. `tools` are Tools or definitions `{name, description, ...}`.
+
+    `embedder` is a model (see `embed`); `keeper` gives the place where what is learnt is kept, opened when it is
+    needed; `intents` replaces the table of the INTENT strategy; without `learn` nothing that was learnt counts.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool | Mapping[str, Any]] = (),
+        *,
+        embedder: Embedder | None = None,
+        keeper: Callable[[], UseStore] | None = None,
+        intents: Mapping[str, Intent] | None = None,
+        learn: bool = True,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._made: Index | None = None
+        self._embedder = embedder
+        self._vectors: Vectors | None = None
+        self._intents = intents
+        self._learn = learn
+        self._usage = Usage(keeper)
+        self._toolbox: Toolbox | None = None
+        self._changed: deque[str] = deque()
+        self.add_all(tools)
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._catch_up()
+            return len(self._made) if self._made is not None else 0
+
+    @property
+    def _index(self) -> Index:
+        if self._made is None:
+            from .index import Index  # numpy, the stemmer and the word vectors: only where tools are selected
+
+            self._made = Index()
+        return self._made
+
+    # --- which tools there are ----------------------------------------------------------------
+
+    def add(self, tool: Tool | Mapping[str, Any]) -> None:
+        """Add a tool, or replace the one of the same id."""
+        self._add([card_of(tool)])
+
+    def add_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
+        """Add many tools. Two of one name and namespace among them are an InvalidTool, and nothing is added."""
+        cards = [card_of(tool) for tool in tools]
+        seen: set[str] = set()
+        for card in cards:
+            if card.key in seen:
+                raise InvalidTool(f"two tools are called {card.key!r}; give them namespaces, or other names")
+            seen.add(card.key)
+        for start in range(0, len(cards), _AT_ONCE):
+            self._add(cards[start : start + _AT_ONCE])
+
+    def _add(self, cards: list[Card]) -> None:
+        with self._lock:
+            slots = [self._index.add(card) for card in cards]
+            if self._embedder is not None and cards:
+                from .embed import Vectors, model_text
+
+                self._vectors = self._vectors or Vectors(self._embedder)
+                self._vectors.put(slots, [model_text(card) for card in cards])
+
+    def remove(self, tool: str) -> bool:
+        """Take a tool out by its id; False when it is not there."""
+        with self._lock:
+            return self._made is not None and self._drop(tool)
+
+    def _drop(self, key: str) -> bool:
+        slot = self._index.slots.get(key)
+        if slot is not None and self._vectors is not None:
+            self._vectors.drop(slot)
+        return self._index.remove(key)
+
+    def replace_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
+        """Have exactly these tools. What was learnt stays."""
+        fresh = list(tools)
+        with self._lock:
+            self._made = None
+            self._vectors = None
+            self.add_all(fresh)
+
+    def follow(self, toolbox: Toolbox) -> None:
+        """Have the tools of a toolbox, now and whatever changes there. What changed is looked at when somebody asks."""
+        with self._lock:
+            self._toolbox = toolbox
+            toolbox.on_change(self._note)
+            self._changed.extend(toolbox.ids())
+
+    def _note(self, change: Change) -> None:
+        self._changed.append(change.tool_id)
+
+    def _catch_up(self) -> None:
+        """Bring the index up to what the toolbox holds now."""
+        while self._changed:
+            keys = dict.fromkeys(self._changed.popleft() for _ in range(min(len(self._changed), _AT_ONCE)))
+            tools = [self._toolbox.get(key) if self._toolbox is not None else None for key in keys]
+            for key, tool in zip(keys, tools, strict=True):
+                if tool is None and self._made is not None:
+                    self._drop(key)
+            self._add([card_of(tool) for tool in tools if tool is not None])
+
+    # --- selecting ----------------------------------------------------------------------------
+
+    def select(self, query: str, options: Mapping[str, Any] | None = None, /, **more: Any) -> SelectionResult:
+        """The tools a request needs, the best first. Options as documented, in camelCase or as keywords: strategy,
+        maxResults, threshold, context {recentTools}, excludeTools, allowTools, category, namespace.
+
+        Raises NoTools before there are any, InvalidInput with everything that is wrong with query and options.
+        """
+        chosen = read_options(query, options, more)
+        if len(self) == 0:
+            raise NoTools()
+        from .documented import INTENTS, detect
+        from .request import read_request
+
+        request = read_request(query)
+        table = self._intents if self._intents is not None else INTENTS
+        intent = detect(request, table)
+        with self._lock:
+            if not query.strip():
+                found: list[dict[str, Json]] = []
+                total = 0
+            elif chosen.strategy == "hybrid":
+                found, total = self._hybrid(request, chosen)
+            else:
+                found, total = self._documented(request, chosen, table, intent)
+        return SelectionResult(
+            {
+                "success": True,
+                "query": query,
+                "strategy": chosen.strategy,
+                "results": found,
+                "totalMatches": total,
+                "detectedIntent": intent,
+            }
+        )
+
+    def _hybrid(self, request: Request, options: Options) -> tuple[list[dict[str, Json]], int]:
+        from .features import Reading
+        from .hybrid import rank
+
+        index = self._index
+        near = self._vectors.near(request.text, index.size) if self._vectors is not None else None
+        remembered = self._usage.like(request) if self._learn else None
+        ranking = rank(index, Reading(index, request), self._allowed(options), near, remembered)
+        both = zip(ranking.scores.tolist(), ranking.slots.tolist(), strict=True)
+        scored = [(score, slot, n) for n, (score, slot) in enumerate(both)]
+        kept, total = self._cut(scored, options)
+        return [self._result(slot, score, _why(ranking, place)) for score, slot, place in kept], total
+
+    def _documented(
+        self, request: Request, options: Options, table: Mapping[str, Intent], intent: str | None
+    ) -> tuple[list[dict[str, Json]], int]:
+        import numpy as np
+
+        from .documented import STRATEGIES, Question
+
+        index = self._index
+        near = self._vectors.near(request.text, index.size) if self._vectors is not None else None
+        scores = STRATEGIES[options.strategy](Question(index, request, table, intent, near))
+        allowed = self._allowed(options)
+        if allowed is not None:
+            scores = np.where(allowed, scores, 0)
+        slots = np.flatnonzero(scores > 0).tolist()
+        kept, total = self._cut([(float(scores[slot]), slot, slot) for slot in slots], options)
+        terms = {term.stem: term.plain for term in request.terms}
+        having = self._having
+        return [self._result(slot, score, having(slot, terms, options.strategy)) for score, slot, _ in kept], total
+
+    def _cut(self, scored: list[tuple[float, int, int]], options: Options) -> tuple[list[tuple[float, int, int]], int]:
+        """The best of (score, slot, place): past success counts, equals stand by name."""
+        rated = []
+        cards = self._index.cards
+        for score, slot, place in scored:
+            card = cards[slot]
+            assert card is not None
+            rate = self._usage.rate(card.key) if self._learn else None
+            value = min(1.0, score * rate.factor) if rate is not None else score
+            if value >= options.threshold and value > 0:
+                recent = card.key in options.recent or card.name in options.recent
+                rated.append((-round(value * RECENT if recent else value, 6), card.key, value, slot, place))
+        rated.sort()
+        return [(value, slot, place) for _, _, value, slot, place in rated[: options.max_results]], len(rated)
+
+    def _allowed(self, options: Options) -> Array | None:
+        """Of each slot whether it may be chosen; None when all may."""
+        index = self._index
+        if not options.exclude_tools and (options.allow_tools, options.category, options.namespace) == (None,) * 3:
+            return None
+        import numpy as np
+
+        allowed = np.ones(index.size, np.bool_)
+        for wanted, place in (
+            (options.allow_tools, None),
+            (options.category, index.by_category),
+            (options.namespace, index.by_namespace),
+        ):
+            if wanted is not None:
+                some = np.zeros(index.size, np.bool_)
+                some[self._slots(wanted, place)] = True
+                allowed &= some
+        allowed[self._slots(options.exclude_tools, None)] = False
+        return allowed & index.alive[: index.size]
+
+    def _slots(self, names: Iterable[str], place: dict[str, set[int]] | None) -> list[int]:
+        """The slots that go by these names: of tools (by id, or by name in any namespace) or of a place."""
+        index, found = self._index, set[int]()
+        for name in names:
+            if place is not None:
+                found |= place.get(name, set())
+            else:
+                found |= {index.slots[name]} if name in index.slots else index.by_name.get(name, set())
+        return list(found)
+
+    def _having(self, slot: int, terms: Mapping[str, str], strategy: str) -> dict[str, Json]:
+        index = self._index
+        bits = dict.fromkeys(terms, 0)
+        for term in terms:
+            number = index.terms.get(term)
+            posting = index.postings[number] if number is not None else None
+            if posting is not None and slot in posting.slots:
+                bits[term] = posting.fields[posting.slots.index(slot)]
+        found = {terms[term]: _fields(bit) for term, bit in bits.items() if bit}
+        fields = sorted({field for names in found.values() for field in names})
+        return {"strategy": strategy, "fields": fields, "terms": found}
+
+    def _result(self, slot: int, score: float, matches: dict[str, Json]) -> dict[str, Json]:
+        card = self._index.cards[slot]
+        assert card is not None
+        made: dict[str, Json] = {
+            "name": card.key,
+            "description": card.description,
+            "score": round(score, 4),
+            "matches": matches,
+            "category": card.category,
+            "inputSchema": card.input_schema,
+        }
+        if card.namespace is not None:
+            made["namespace"] = card.namespace
+        return made
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def record(self, query: str | None, tool: str, success: bool = True) -> None:
+        """Remember that a tool served a request, or failed it; an unknown tool raises NotFound. Without a request
+        only the tool's success rate learns from it."""
+        problems = [
+            Problem(path=name, message=f"must be a string, not {type(value).__name__}")
+            for name, value in (("query", "" if query is None else query), ("tool", tool))
+            if not isinstance(value, str)
+        ]
+        if not isinstance(success, bool):
+            problems.append(Problem(path="success", message=f"must be true or false, not {success!r}"))
+        if problems:
+            raise InvalidInput(problems)
+        with self._lock:
+            if not self._knows(tool):
+                known = self._toolbox.ids() if self._toolbox is not None else self._made.slots if self._made else ()
+                raise NotFound("tool", tool, suggestion=closest(tool, known))
+            self._usage.record(query, tool, success)
+
+    def learn(self, query: str, outcomes: Mapping[str, bool]) -> None:
+        """Remember how several tools did for one request; those that are not here are left out."""
+        with self._lock:
+            for tool, success in outcomes.items():
+                if self._knows(tool):
+                    self._usage.record(query, tool, success)
+
+    def _knows(self, tool: str) -> bool:
+        if self._toolbox is not None and self._toolbox.get(tool) is not None:
+            return True
+        return self._made is not None and tool in self._made.slots
+
+    def stats(self) -> dict[str, Rate]:
+        """How often each tool that was used succeeded."""
+        with self._lock:
+            return self._usage.rates()
+
+    def learnt(self, tool: str | None = None) -> list[ToolUse]:
+        """What is remembered: the requests of each tool, the newest first."""
+        with self._lock:
+            return self._usage.learnt(tool)
+
+    def export_learnt(self) -> list[dict[str, Json]]:
+        """What is remembered, as JSON that `import_learnt` takes."""
+        return [
+            {"tool": u.tool, "request": u.request, "successes": u.successes, "failures": u.failures, "at": u.at}
+            for u in self.learnt()
+        ]
+
+    def import_learnt(self, uses: Iterable[Mapping[str, Any]]) -> int:
+        """Remember what was exported, here or elsewhere; gives how many. Raises InvalidInput with everything wrong."""
+        taken, problems = [], []
+        for number, use in enumerate(uses):
+            try:
+                taken.append(use_of(use))
+            except InvalidValue as error:
+                problems.append(Problem(path=f"uses[{number}].{error.place}", message=error.message))
+        if problems:
+            raise InvalidInput(problems)
+        with self._lock:
+            return self._usage.take(taken)
+
+    def forget(self, tool: str | None = None) -> int:
+        """Delete what was learnt of one tool, or all of it; gives how many requests went."""
+        with self._lock:
+            return self._usage.forget(tool)
+
+
+def _fields(bits: int) -> list[Json]:
+    from .card import FIELDS
+
+    return [name for number, name in enumerate(FIELDS) if bits >> number & 1]
+
+
+def _why(ranking: Ranking, place: int) -> dict[str, Json]:
+    """What speaks for a result: the request's words it has and where, and what each feature adds."""
+    from .features import NAMES
+    from .hybrid import weight_row
+
+    assert ranking.order is not None
+    found = ranking.found
+    column = int(ranking.order[place])
+    terms = found.reading.request.terms
+    likeness, bits = found.present[:, column].tolist(), found.fields_hit[:, column].tolist()
+    said: dict[str, Json] = {
+        term.plain: {"likeness": round(like, 2), "fields": _fields(bit)}
+        for term, like, bit in zip(terms, likeness, bits, strict=True)
+        if like > 0
+    }
+    everywhere = 0
+    for bit in bits:
+        everywhere |= bit
+    row = ranking.features[column].tolist()
+    adds = zip(NAMES, row, weight_row(ranking.with_model), strict=True)
+    added = {name: round(value * weight, 3) for name, value, weight in adds}
+    features: dict[str, Json] = {name: value for name, value in added.items() if value}
+    return {"strategy": "hybrid", "fields": _fields(everywhere), "terms": said, "features": features}

@@ -1,0 +1,119 @@
+"""Words of a text: normalised, split where names are joined, stemmed.
+
+Every script is a word here; Chinese, Japanese and Thai, which put no spaces, become pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+LONGEST_WORD: Final = 64
+
+_SURFACE: Final = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
+_PIECE: Final = re.compile(
+    r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z](?:[^\W\d_A-Z])*|[^\W_]"
+)
+_APOSTROPHE: Final = re.compile(r"(?<=\w)['’`´](?=\w)")
+_ACCENT: Final = re.compile("[\u0300-\u036f]")
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+
+_STOP: Final = """
+    a about above after again all also although am an and any anyone anything are as at be because been before
+    being below between both but by can could did do does doing done during each either else ever every everyone
+    few for from further had has have having he her here hers herself him himself his how however i id ids if im
+    in into is isnt it its itself ive just let lets like may me might mine more most much must my myself no nor
+    not of off ok on once one ones only onto or other others our ours ourselves out over own per please s same
+    shall she should so some someone something such t than that thats the their theirs them themselves then there
+    theres these they theyre this those though through thus to too under until up upon us use used uses using very
+    via was we were what whats whatever when where whether which while who whom whose why will with within without
+    would yes you youd your youre yours yourself yourselves dont doesnt cant couldnt wouldnt id ill youll weve"""
+STOP: Final = frozenset(_STOP.split())
+"""Words that say nothing about what a tool does; left out of texts, and of requests that have others."""
+
+
+class Word(NamedTuple):
+    """A word of a text: its stem, the word itself in lower case, and where it stands in the text."""
+
+    stem: str
+    plain: str
+    start: int
+
+
+def normalised(text: str) -> str:
+    """One spelling: NFKC, no accents, no apostrophes inside words."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+    return _APOSTROPHE.sub("", text)
+
+
+class _Stems(threading.local):
+    """Stemmers are not to be shared by threads; each has its own, with the stems it has met."""
+
+    def __init__(self) -> None:
+        self._stemmer: Any = import_module("Stemmer").Stemmer("english", 0)  # native: only where tools are selected
+        self._known: dict[str, str] = {}
+
+    def __call__(self, word: str) -> str:
+        stem = self._known.get(word)
+        if stem is None:
+            if len(self._known) > 200_000:
+                self._known.clear()
+            stem = self._known[word] = self._stemmer.stemWord(word)
+        return stem
+
+
+_stems: _Stems | None = None
+_making: Final = threading.Lock()
+
+
+def stemmer() -> _Stems:
+    """What gives the stem of a lower-case word."""
+    global _stems
+    if _stems is None:
+        with _making:
+            _stems = _stems or _Stems()
+    return _stems
+
+
+def words(text: str, limit: int = 100_000) -> list[Word]:
+    """The words of a normalised text in order; a name of several pieces is there in pieces and as a whole."""
+    stem, found = stemmer(), list[Word]()
+    for match in _SURFACE.finditer(text):
+        surface, start = match.group(), match.start()
+        if len(found) >= limit:
+            break
+        if surface.islower() and surface.isascii() and surface.isalpha():  # most words: nothing to split
+            plain = surface[:LONGEST_WORD]
+            found.append(Word(stem(plain), plain, start))
+            continue
+        pieces = _PIECE.findall(surface)
+        for piece in pieces:
+            if not piece.isascii() and _UNSPACED.search(piece):
+                found.extend(Word(pair, pair, start) for pair in _pairs(piece))
+            else:
+                plain = piece.casefold()[:LONGEST_WORD]
+                found.append(Word(stem(plain), plain, start))
+        if len(pieces) > 1 and len(surface) <= LONGEST_WORD and surface.isascii():
+            whole = surface.replace("_", "").lower()
+            found.append(Word(stem(whole), whole, start))
+    return found
+
+
+def _pairs(run: str) -> list[str]:
+    """The characters of an unspaced script two by two; what stands beside them whole."""
+    found, end = [], 0
+    for match in _UNSPACED.finditer(run):
+        if match.start() > end:
+            found.append(run[end : match.start()].casefold())
+        part, end = match.group(), match.end()
+        found.extend(part[i : i + 2] for i in range(max(1, len(part) - 1)))
+    if end < len(run):
+        found.append(run[end:].casefold())
+    return found

@@ -1,0 +1,45 @@
+"""`tools select` and `tools learnt`."""
+
+from __future__ import annotations
+
+
+def test_tools_are_selected(project) -> None:
+    """SELECT-CLI-1"""
+    done = project("tools", "select", "write this text in upper case")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0].split() == ["SCORE", "TOOL", "DESCRIPTION"]
+    assert done.out.splitlines()[1].split()[1] == "upper"
+    data = project("tools", "select", "add two numbers", "--json", "--max", "1").data
+    assert [one["name"] for one in data["results"]] == ["add"]
+    assert data["results"][0]["matches"]["terms"]["add"]["fields"] == ["name", "description"]
+    explained = project("tools", "select", "add two numbers", "--explain").out
+    assert "add: name, description" in explained
+    assert "coverage +" in explained
+
+
+def test_no_fitting_tool_is_said(project) -> None:
+    """SELECT-CLI-1"""
+    done = project("tools", "select", "blorptang fizzlewump")
+    assert (done.code, "no fitting tool" in done.out) == (0, True)
+
+
+def test_wrong_options_are_explained(project) -> None:
+    """SELECT-CLI-1"""
+    done = project("tools", "select", "x", "--strategy", "hybird", "--threshold", "7")
+    assert done.code == 2
+    assert "did you mean hybrid?" in done.err
+    assert "threshold: must be a number from 0 to 1" in done.err
+
+
+def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
+    """SELECT-CLI-2"""
+    assert "nothing was learnt yet" in project("tools", "learnt").out
+    done = project("tools", "call", "upper", "text=x", "--request", "shout at the neighbours")
+    assert done.code == 0, done.err
+    assert project("tools", "learnt").out.splitlines()[1].split() == ["upper", "1", "0", "0.60"]
+    assert "shout at the neighbours" in project("tools", "learnt", "--requests").out
+    exported = project("tools", "learnt", "--json").data
+    assert exported["learnt"][0]["request"] == "shout at the neighbours"
+    assert project("tools", "select", "how do I shout at neighbours", "--json").data["results"][0]["name"] == "upper"
+    assert "forgot 1 request" in project("tools", "learnt", "upper", "--forget").out
+    assert project("tools", "learnt", "--json").data == {"tools": {}, "learnt": []}

@@ -1,0 +1,138 @@
+"""Learning from use: what is remembered, what it changes, and how it is seen, exported and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from registry import TOOLS, definition, names
+
+from ropewalk.app import App
+from ropewalk.errors import InvalidInput, NotFound, ToolError
+from ropewalk.journal import MemoryStore
+from ropewalk.select.selector import Selector
+from ropewalk.tools.tool import tool
+
+OPAQUE = [definition("zork", "A plugin."), definition("blip", "A plugin."), *TOOLS]
+
+
+def test_a_request_like_one_of_before_finds_the_tool_that_served_it() -> None:
+    """SELECT-LEARN-1"""
+    selector = Selector(OPAQUE)
+    asked = "which guitar chords fit this melody"
+    assert "zork" not in names(selector.select(asked))
+    selector.record("find chords for my guitar melody", "zork", True)
+    assert names(selector.select(asked))[0] == "zork"
+    assert names(selector.select("weather in Rome"))[0] == "get_weather"
+    assert names(Selector(OPAQUE, learn=False).select("weather in Rome"))[0] == "get_weather"
+
+
+def test_a_tool_that_fails_is_not_remembered_for_the_request() -> None:
+    """SELECT-LEARN-1"""
+    selector = Selector(OPAQUE)
+    selector.record("find chords for my guitar melody", "zork", False)
+    assert "zork" not in names(selector.select("which guitar chords fit this melody"))
+
+
+def test_memory_is_bounded_and_rates_are_not_forgotten(tmp_path: Path) -> None:
+    """SELECT-LEARN-2"""
+    for store in (None, MemoryStore()):
+        selector = Selector(OPAQUE, keeper=None if store is None else lambda store=store: store)
+        for number in range(40):
+            selector.record(f"request number {number} about topic {number}", "zork", number % 4 != 0)
+        assert len(selector.learnt("zork")) == 16
+        assert selector.learnt("zork")[0].request == "request number 39 about topic 39"
+        assert (selector.stats()["zork"].successes, selector.stats()["zork"].failures) == (30, 10)
+        if store is not None:
+            later = Selector(OPAQUE, keeper=lambda store=store: store)
+            assert later.stats() == selector.stats()
+            assert len(later.learnt("zork")) == 16
+
+
+def test_what_was_learnt_is_seen_exported_taken_and_deleted() -> None:
+    """SELECT-LEARN-3"""
+    selector, store = Selector(OPAQUE), MemoryStore()
+    selector.record("find guitar chords", "zork", True)
+    selector.record("find guitar chords", "zork", False)
+    selector.record("odd noises", "blip", True)
+    exported = selector.export_learnt()
+    assert [(u["tool"], u["request"], u["successes"], u["failures"]) for u in exported] == [
+        ("blip", "odd noises", 1, 0),
+        ("zork", "find guitar chords", 1, 1),
+    ]
+    other = Selector(OPAQUE, keeper=lambda: store)
+    assert other.import_learnt(exported) == 2
+    assert names(other.select("guitar chords please"))[0] == "zork"
+    assert other.forget("zork") == 1
+    assert "zork" not in names(other.select("guitar chords please"))
+    assert [use.tool for use in store.list_uses()] == ["blip"]
+    assert other.forget() == 1
+    assert store.list_uses() == []
+    assert other.stats() == {}
+
+
+def test_what_cannot_be_learnt_is_refused() -> None:
+    """SELECT-LEARN-4"""
+    selector = Selector(TOOLS)
+    with pytest.raises(NotFound, match="did you mean 'get_weather'"):
+        selector.record("weather", "get_wether", True)
+    with pytest.raises(InvalidInput, match=r"query: must be a string, not int\nsuccess: must be true or false, not 1"):
+        selector.record(3, "get_weather", 1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="uses\\[0\\]"):
+        selector.import_learnt([{"tool": "x"}])
+
+
+@tool
+def zork(text: str = "") -> str:
+    """A plugin."""
+    return text
+
+
+@tool
+def fails() -> str:
+    """Another plugin."""
+    raise RuntimeError("no")
+
+
+CHAIN = {
+    "kind": "chain",
+    "name": "c",
+    "errorStrategy": "continue",
+    "nodes": [
+        {"id": "a", "type": "TOOL", "tool": "zork", "params": {"text": "x"}},
+        {"id": "b", "type": "TOOL", "tool": "fails", "params": {}},
+    ],
+}
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite"])
+def test_runs_and_calls_of_tools_feed_the_memory(where: str, tmp_path: Path) -> None:
+    """SELECT-LEARN-5"""
+    address = "memory" if where == "memory" else f"sqlite:///{tmp_path}/s.db"
+
+    async def case() -> None:
+        async with App(address, tools=[zork, fails]) as app:
+            await app.run(CHAIN)
+            assert app.selector.learnt() == []  # a run that nobody gave a request teaches nothing
+            await app.run(CHAIN, request="tune my guitar")
+            stored = await app.chains.create_chain({k: v for k, v in CHAIN.items() if k != "kind"})
+            await app.chains.execute_chain(stored.id, {"request": "tune the piano"})
+            await app.call_tool("zork", {"text": "x"}, request="tune a violin")
+            with pytest.raises(ToolError):
+                await app.call_tool("fails", {}, request="tune a drum")
+            learnt = {(use.tool, use.request): use.successes for use in app.selector.learnt()}
+            assert learnt == {
+                ("zork", "tune my guitar"): 1,
+                ("fails", "tune my guitar"): 0,
+                ("zork", "tune the piano"): 1,
+                ("fails", "tune the piano"): 0,
+                ("zork", "tune a violin"): 1,
+                ("fails", "tune a drum"): 0,
+            }
+            assert names(app.selector.select("who can tune my guitar?"))[0] == "zork"
+        if where == "sqlite":
+            async with App(address, tools=[zork, fails]) as app:
+                assert (app.selector.stats()["zork"].successes, app.selector.stats()["fails"].failures) == (3, 3)
+
+    asyncio.run(case())
