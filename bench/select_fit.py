@@ -164,6 +164,7 @@ def main() -> None:
                 q for m, other in enumerate(sets) if m != n for q in other.queries[:: len(other.queries) // 200]
             ]
             foreign.append([case(*have, {**query, "alts": None}) for query in strangers])
+        certain = {key: value for key, value in certain.items() if not key.startswith(name)}
         certain.update({f"{name} {key}": value for key, value in sure(cases, foreign, found).items()})
         tables[name.upper()] = {NAMES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
     if given.write:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ropewalk.journal import Store, ToolUse
-from ropewalk.journal.journal import KEPT_USES
+from ropewalk.journal.use import KEPT_USES
 
 
 def use(tool: str = "t", request: str = "r", ok: int = 1, bad: int = 0, at: float = 1.0) -> ToolUse:

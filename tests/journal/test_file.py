@@ -44,7 +44,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     connection = apsw.Connection(str(path))
     # As a version without numbers would look like: made, but with no migration applied.
     with connection:
-        for table in ("definition", "run", "lease", "entry", "blob", "held", "signal", "version", "upkeep"):
+        for table in ("definition", "run", "lease", "entry", "blob", "held", "signal", "version", "upkeep", "tool_use"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DELETE FROM migration")
     connection.close()
@@ -52,7 +52,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     assert store.list_runs() == []
     store.close()
     connection = apsw.Connection(str(path))
-    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4]
+    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4, 5]
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:

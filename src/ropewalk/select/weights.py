@@ -44,7 +44,6 @@ SURE: Final[dict[str, float]] = {
     "plain bias": -2.766,
     "plain coverage": 1.039,
     "plain exact words": 1.363,
-    "plain best clause": 0.547,
     "plain clause covered": 2.081,
     "plain meaning": 0.501,
     "plain name covered": 1.232,
