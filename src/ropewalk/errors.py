@@ -9,7 +9,6 @@ RopewalkError
 ├── UnsupportedSchema    a JSON Schema of another draft, or one that cannot be compiled
 ├── ConfigError          `ropewalk.toml` or a tool module is wrong
 ├── InvalidTool          a tool definition is wrong, or differs from the registered one
-├── NoTools              a selector was asked before it had any tools
 ├── InvalidCursor        a page cursor is stale or garbled
 ├── ToolError            a tool call failed: `.tool_id .backend .op`, the cause chained
 │   ├── InvalidToolId
@@ -153,16 +152,6 @@ class ConfigError(RopewalkError):
 
 class InvalidTool(RopewalkError):
     """A tool definition is wrong, or differs from the one registered under the same id."""
-
-
-class NoTools(RopewalkError):
-    """A selector was asked before it had any tools."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "there are no tools to select from; register some first (initialize_selector(tools), the toolbox, or"
-            " [tools] and [mcp.NAME] in ropewalk.toml)"
-        )
 
 
 class InvalidCursor(RopewalkError):

@@ -13,7 +13,8 @@ from registry import TOOLS, definition, names
 
 from ropewalk import toolchain
 from ropewalk.app import App
-from ropewalk.errors import InvalidTool, NoTools
+from ropewalk.errors import InvalidTool
+from ropewalk.select.options import NoTools
 from ropewalk.tools.mcp_definition import Definition
 from ropewalk.tools.tool import Tool, tool
 

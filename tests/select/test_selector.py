@@ -7,7 +7,8 @@ import threading
 import pytest
 from registry import TOOLS, definition, names
 
-from ropewalk.errors import InvalidInput, InvalidTool, NoTools
+from ropewalk.errors import InvalidInput, InvalidTool
+from ropewalk.select.options import NoTools
 from ropewalk.select.selector import Selector
 from ropewalk.tools.tool import Tool
 

@@ -6,11 +6,21 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from ..errors import InvalidInput, Problem
+from ..errors import InvalidInput, Problem, RopewalkError
 from ..frozen import dataclass
 from ..values import closest
 
 MOST_RESULTS: Final = 1000
+
+
+class NoTools(RopewalkError):
+    """A selector was asked before it had any tools."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there are no tools to select from; register some first (initialize_selector(tools), the toolbox, or"
+            " [tools] and [mcp.NAME] in ropewalk.toml)"
+        )
 
 
 class SelectionStrategy(StrEnum):

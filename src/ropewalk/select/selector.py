@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..dialects.records import Record
-from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, NoTools, Problem
+from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
 from ..journal.use import ToolUse, UseStore
 from ..values import Json, closest
 from .card import Card, card_of
-from .options import Options, read_options
+from .options import NoTools, Options, read_options
 from .usage import Rate, Usage, use_of
 
 if TYPE_CHECKING:
