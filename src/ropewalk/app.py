@@ -252,17 +252,6 @@ class App(Selecting):
         if missing:
             await self.toolbox.connect_for(missing)
 
-    async def call_tool(
-        self, tool_id: str, args: dict[str, Json] | None = None, *, on_progress: Any = None, request: str | None = None
-    ) -> Json:
-        """Call one tool through the whole pipeline and return its value. With `request`, the words that asked for
-        it, the selector remembers how the tool did."""
-        if self.toolbox.get(tool_id) is None:
-            await self.toolbox.connect_for([tool_id])
-        bound = self.runner.bind(tool_id)
-        called = bound.call(dict(args or {}), None, None, on_progress)
-        return await (called if request is None else self.learning_from(request, tool_id, called))
-
     def as_tool(self, source: Source, *, name: str | None = None, description: str | None = None) -> Tool:
         """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
         result the tool's value. Name and description are the definition's own unless given."""

@@ -1,9 +1,9 @@
-"""The part of an app that selects tools and learns from their use."""
+"""The part of an app that calls single tools, selects among all, and learns from their use."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from ..values import Json
 
 if TYPE_CHECKING:
     from ..journal.journal import Store
+    from ..tools.runner import Runner
     from ..tools.toolbox import Toolbox
     from .selector import Selector
 
@@ -19,9 +20,10 @@ log = logging.getLogger("ropewalk")
 
 
 class Selecting:
-    """What is needed of an app: its toolbox, and its store, which is opened when it is first needed."""
+    """What is needed of an app: its toolbox and runner, and its store, which is opened when it is first needed."""
 
     toolbox: Toolbox
+    runner: Runner
 
     if TYPE_CHECKING:
 
@@ -45,14 +47,22 @@ class Selecting:
 
             self._learn(request, outcomes(job.flow, self.store.history(job.new.id)))
 
-    async def learning_from(self, request: str, tool_id: str, called: Awaitable[Json]) -> Json:
-        """The value of a call, and how it went remembered for the request it was made for."""
+    async def call_tool(
+        self, tool_id: str, args: dict[str, Json] | None = None, *, on_progress: Any = None, request: str | None = None
+    ) -> Json:
+        """Call one tool through the whole pipeline and return its value. With `request`, the words that asked for
+        it, the selector remembers how the tool did."""
+        if self.toolbox.get(tool_id) is None:
+            await self.toolbox.connect_for([tool_id])
+        bound = self.runner.bind(tool_id)
         try:
-            value = await called
+            value = await bound.call(dict(args or {}), None, None, on_progress)
         except ToolError:
-            self._learn(request, {tool_id: False})
+            if request is not None:
+                self._learn(request, {tool_id: False})
             raise
-        self._learn(request, {tool_id: True})
+        if request is not None:
+            self._learn(request, {tool_id: True})
         return value
 
     def _learn(self, request: str, outcomes: Mapping[str, bool]) -> None:
