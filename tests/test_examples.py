@@ -161,6 +161,14 @@ def test_an_agent_with_a_scripted_model(examples: Path) -> None:
     assert call("ropewalk", "validate", "agent/agent.yaml", cwd=examples).returncode == 0
 
 
+def test_a_flow_as_a_tool_of_an_mcp_server(examples: Path) -> None:
+    done = call(sys.executable, "mcp_server/show.py", cwd=examples)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("can_berth: Whether a ship")
+    assert lines[1:6] == ["look: started", "look: done", "compare: started", "compare: done", "{'result': 'no'}"]
+
+
 @pytest.mark.node
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 def test_an_experience_in_two_languages(examples: Path) -> None:

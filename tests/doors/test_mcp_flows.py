@@ -122,6 +122,25 @@ def test_a_call_made_again_under_its_key_gives_the_run_of_before(served: Served)
     asyncio.run(case())
 
 
+def test_a_run_that_waits_says_for_what_and_the_same_call_has_the_result_later(served: Served) -> None:
+    ask = "nodes: [{id: ok, type: wait, approval: Ship it?}, {id: up, type: tool, tool: upper, params: {text: sent}}]"
+    served.write("flows/ship.yaml", f"kind: chain\nname: ship\n{ask}\n")
+
+    async def case() -> None:
+        async with served.client() as mcp:
+            first = await mcp.call_tool("here", "ship", key="order-7")
+            about = first.meta["ropewalk/error"]
+            assert (first.is_error, about["kind"]) == (True, "Waiting")
+            assert text(first).startswith(f"no result yet: run {about['runId']} waits for Ship it?; answer with")
+            argv = [COMMAND, "runs", "approve", about["runId"]]
+            approved = await asyncio.to_thread(subprocess.run, argv, cwd=served.home, capture_output=True, text=True)
+            assert approved.returncode == 0, approved.stderr
+            again = await mcp.call_tool("here", "ship", key="order-7")
+            assert again.structured_content["result"]["up"] == "SENT"
+
+    asyncio.run(case())
+
+
 def test_a_partial_run_gives_its_value_and_says_what_failed(served: Served) -> None:
     served.write("flows/report.yaml", REPORT)
 

@@ -15,7 +15,7 @@ from ...engine.flowtool import tool_name, value_of
 from ...errors import InvalidFlow, NotFound
 from ...events import Event
 from ...values import Json, digest
-from .answers import given
+from .answers import failed, given
 from .execution import Execute, executed
 from .offer import Asked, Offered
 
@@ -92,7 +92,10 @@ class Flows:
 
     def _of_file(self, loaded: Loaded) -> Execute:
         async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            return await self._app.run(loaded, args, run_id=run_id, on_event=on_event)
+            known = self._app.store.get_run(run_id)
+            if known is not None and known.status == "waiting":
+                return await self._app.resume(run_id, on_event=on_event, park=True)
+            return await self._app.run(loaded, args, run_id=run_id, on_event=on_event, park=True)
 
         return execute
 
@@ -100,7 +103,12 @@ class Flows:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
         async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            return await service.execute(definition.id, {"input": args, "executionId": run_id}, on_event=on_event)
+            known = self._app.store.get_run(run_id)
+            if known is not None and known.status == "waiting":
+                return await self._app.resume(run_id, on_event=on_event, park=True)
+            job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, on_event)
+            job.park = True
+            return service.told(job, await self._app.engine.run(job))
 
         return execute
 
@@ -110,6 +118,8 @@ class Flows:
         async def call(args: dict[str, Json], asked: Asked) -> Any:
             run_id = None if asked.key is None else f"mcp-{digest([id, asked.key])}"
             result = await executed(self._app, execute, args, run_id, asked)
+            if result.get("status") == "waiting":
+                return _waits(result)
             about = {"runId": result.get("executionId"), "status": result.get("status")}
             return given(value_of(result), tool.output_schema, about=about, note=_missed(result))
 
@@ -121,6 +131,15 @@ class Flows:
             output_schema=tool.output_schema,
             call=call,
         )
+
+
+def _waits(result: dict[str, Any]) -> Any:
+    """There is no result yet, and it is not for the client to wait: it may take days."""
+    run_id, listed = result.get("executionId"), result.get("waitingFor") or []
+    named = ", ".join(str(one.get("approval") or one.get("event")) for one in listed)
+    how = "answer with `ropewalk runs approve` or `runs send`; the same call under the same key then has the result"
+    about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed}
+    return failed(f"no result yet: run {run_id} waits for {named or 'an event'}; {how}", about)
 
 
 def _missed(result: dict[str, Any]) -> str:
