@@ -2,7 +2,8 @@
 # Runs every test: ./test.sh [pytest arguments]
 #
 # Two workers by default; -n0 runs in one process (for --pdb). Tests over Node.js MCP servers
-# are skipped, with the reason, where npm is missing.
+# are skipped, with the reason, where npm is missing. `./test.sh tests/faults --faults N` is the long
+# fault campaign (docs/reliability.md), N rounds of it.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 here=$PWD

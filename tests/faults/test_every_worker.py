@@ -14,7 +14,7 @@ import pytest
 from faults.scene import BRIEF, STEPS
 from faults.shift import Shift
 from faults.tally import WITHIN, Counts
-from faults.verdict import check
+from faults.verdict import check, check_woken
 from postgres_server import PostgresServer, fresh
 
 
@@ -109,7 +109,7 @@ def test_a_worker_paused_beyond_its_lease_and_woken_does_nothing_more(
         shift.give("after-" + id)  # Whatever it still had in hand is done with when this has ended.
         assert shift.until_ended("after-" + id) == "completed"
         assert (shift.row(id), shift.history(id)) == (row, history), "the woken one wrote"
-        counts.again += [f"{id}: {path}, by the woken one" for path in shift.recorded(id) & set(shift.started(called))]
+        check_woken(shift, id, called, counts)
     counts.clean()
     assert max(counts.seconds) < WITHIN
 

@@ -15,6 +15,7 @@ from faults.network import Network, NoNetwork, inside, named
 from faults.shift import Shift
 from faults.tally import WITHIN, Counts
 from faults.test_every_worker import ends_well, places, sound
+from faults.verdict import check_woken
 from postgres_server import PostgresServer, fresh
 
 
@@ -88,8 +89,6 @@ def test_a_worker_that_is_cut_off_loses_its_runs_to_the_others_and_writes_nothin
         shift.give("after-" + id)
         assert shift.until_ended("after-" + id) == "completed"
         assert (shift.row(id), shift.history(id)) == (row, history), "the one that was cut off wrote"
-        counts.again += [
-            f"{id}: {path}, by the one cut off" for path in shift.recorded(id) & set(shift.started(called))
-        ]
+        check_woken(shift, id, called, counts)
     counts.clean()
     assert max(counts.seconds) < WITHIN

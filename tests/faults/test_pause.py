@@ -15,7 +15,7 @@ import pytest
 from faults.hands import Alone, paused
 from faults.scene import BRIEF, Scene
 from faults.tally import Counts
-from faults.verdict import check
+from faults.verdict import check, check_woken
 from ropewalk.journal.address import is_postgres
 
 ALONE = Alone()
@@ -57,12 +57,13 @@ def _paused(scene: Scene, id: str, at: int, whole: dict[str, object], counts: Co
         if done != whole:
             counts.wrong.append(f"{id}: {done}")
         check(scene, id, before, recorded, counts)
-        ended, history = scene.row(id), scene.history(id)
+        ended, history, called = scene.row(id), scene.history(id), len(scene.lines())
     finally:
         os.kill(first.pid, signal.SIGCONT)
     _wakes(scene, first, whole, row.status == "running")
     assert scene.history(id) == history, "the first one wrote"
     assert scene.row(id) == ended
+    check_woken(scene, id, called, counts)
     return True
 
 

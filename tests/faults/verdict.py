@@ -24,3 +24,11 @@ def check(scene: Scene, id: str, before: list[str], recorded: set[str], counts: 
     kept = scene.recorded(id)
     counts.lost += [f"{id}: {path}" for path in sorted(acknowledged - (recorded & kept))]
     counts.again += [f"{id}: {path}" for path in sorted(recorded & set(scene.started(since=len(before))))]
+
+
+def check_woken(scene: Scene, id: str, since: int, counts: Counts) -> None:
+    """Count what a process that was paused and replaced calls again, from the `since`-th line of the log on: not
+    functions that had been handed to a thread when it was paused, for those were being called already."""
+    threads = {"a", "end"}
+    again = scene.recorded(id) & set(scene.started(since)) - threads
+    counts.again += [f"{id}: {path}, by the woken one" for path in sorted(again)]

@@ -48,7 +48,7 @@ class Bound(Protocol):
 
 
 class Lease(Protocol):
-    """What lets a worker act: until when it is sure that nobody has been given its runs."""
+    """What lets a process act: until when it is sure that nobody has been given its runs."""
 
     @property
     def until(self) -> float:

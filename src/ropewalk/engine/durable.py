@@ -77,7 +77,7 @@ def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot) -> Step:
 
 
 def leased(send: Send, lease: Lease) -> Send:
-    """The same call, not begun while it may be that the run has been given to another worker."""
+    """The same call, not begun while it may be that the run has been given to another process."""
 
     async def later(frame: Frame, args: Any) -> Json:
         await lease.renewed(frame[RUN].id)

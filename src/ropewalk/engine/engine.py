@@ -56,7 +56,8 @@ class Engine:
     while it is not sure that the run is still its own."""
 
     def __init__(self, store: Store, lease: Lease | None = None) -> None:
-        self.store, self.lease = store, lease
+        # Only a store that several processes share has one; workers have one of their own.
+        self.store, self.lease = store, lease or getattr(store, "lease", None)
         self.spread: Spread | None = None  # who plays large maps elsewhere
         self.live: dict[str, Run] = {}
         self.watchers: list[Watcher] = []

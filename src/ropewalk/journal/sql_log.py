@@ -50,6 +50,7 @@ class SqlLog:
         self.fence: tuple[int, ...] = ()  # the run under whose lease another one's facts are written
         self.node, self.spent = run.current_node, run.spent
         self.touched, self.beaten = False, 0.0
+        self.sure = 0.0  # When, by the monotonic clock, it was last asked for what says that the run is ours.
         self._store = store  # Dropping the last reference to it closes the writer.
         self._writer = writer
         self._inbox = writer.inbox()
@@ -184,6 +185,17 @@ class SqlLog:
         self._leave("the run has ended")
         self._writer.tell_soon(News("end", self.seq, self.run.id))
         return stands
+
+    async def renew(self) -> None:
+        """Beat now. Raises Fenced when the run is somebody else's."""
+        before, moment = time.monotonic(), time.time()
+
+        def work(connection: Connection) -> None:
+            self._write_lease(connection)
+            connection.execute("UPDATE lease SET beat = ? WHERE run = ?", (moment, self.seq))
+
+        await self._do(work)
+        self.sure = before
 
     async def release(self) -> None:
         if self._over or self._lost or self._writer.refusal:

@@ -29,6 +29,7 @@ from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs
 from .sql_signals import send, signals
 from .upkeep import find_orphans, prune, take_turn
 from .uses import SqlUses
+from .watch import Watch
 from .writer import Writer
 
 Claiming: TypeAlias = Callable[[Connection, Doubt | None, float], Claim | Doubt]
@@ -215,6 +216,11 @@ class SqlStore(SqlUses):
             raise NotFound("run", run_id)
         return await self._own(run_id, lambda c, doubt, now: take(c, run_id, self._lease, again, doubt, now))
 
+    @property
+    def lease(self) -> Watch:
+        """Until when this process is sure of its runs; see `Lease`."""
+        return self._writer.watch
+
     def close(self) -> None:
         self._close()
 
@@ -225,6 +231,7 @@ class SqlStore(SqlUses):
         writer.check()
         settled: Doubt | None = None
         while True:
+            before = time.monotonic()
             got = await writer.inbox().do(functools.partial(_swap, claim, settled, moments.next()))
             if isinstance(got, Claim):
                 break
@@ -237,6 +244,7 @@ class SqlStore(SqlUses):
             if not got.ended:
                 writer.tell_soon(News("take", got.seq, id))
         if not got.ended:
+            log.sure = before
             writer.watch.add(log)
         return log
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from .connection import AMONG, fetch, numbers
+from ..errors import Fenced
+from .connection import AMONG, Connection, fetch, numbers
 
 if TYPE_CHECKING:
     from .sql_log import SqlLog
@@ -15,26 +16,35 @@ if TYPE_CHECKING:
 
 _LINGER: Final = 1.0
 _SHOW: Final = 1.0
+_SURE: Final = 0.8  # of a lease: nobody may have taken a run over that was beaten for within it
 _SELDOM: Final = 2.0  # seconds between looks while what happens is told
 
 _BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 _RELEASE: Final = "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?"
+_EPOCHS: Final = f"SELECT run, epoch FROM lease WHERE run {AMONG}"
 _STATE: Final = f"SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq WHERE seq {AMONG}"
 
 _SENT: Final = f"SELECT run, max(seq) FROM signal WHERE run {AMONG} GROUP BY run"
 
 
 class Watch:
-    """The runs open in this store. `tick` is called by the writer, which holds its lock."""
+    """The runs open in this store. `tick` is called by the writer, which holds its lock.
+
+    It is also what lets this process call tools (`Lease`): until `until`, by the monotonic clock, all of them are its
+    own; a process that was paused for longer asks for each run before it goes on.
+    """
 
     def __init__(self, writer: Writer, lease: float, poll: float) -> None:
         self._writer, self._lease, self._poll = writer, lease, poll
         self._logs: dict[int, SqlLog] = {}
         self._linger = self._next_look = self._next_beat = 0.0
         self._version: int | None = None
+        self.until = 0.0
 
     def add(self, log: SqlLog) -> None:
         old = self._logs.get(log.seq)
+        sure = log.sure + self._lease * _SURE
+        self.until = min(self.until, sure) if self._logs else sure
         self._logs[log.seq] = log
         if old is not None:
             old.stop_soon()  # Taken over within this process.
@@ -45,6 +55,15 @@ class Watch:
             del self._logs[log.seq]
             # Runs often follow one another: waking the thread for each would cost more.
             self._linger = time.monotonic() + _LINGER
+
+    async def renewed(self, run_id: str) -> None:
+        """See `Lease`."""
+        for log in list(self._logs.values()):
+            if log.run.id == run_id:
+                await log.renew()
+                self._reckon()
+                return
+        raise Fenced(run_id)
 
     def find(self, seq: int) -> SqlLog | None:
         return self._logs.get(seq)
@@ -80,17 +99,29 @@ class Watch:
             self._in_one(_RELEASE, rows)
 
     def _beat(self) -> None:
-        due = time.monotonic() - self._lease / 3
+        before = time.monotonic()
+        due = before - self._lease / 3
         logs = [log for log in list(self._logs.values()) if log.touched or log.beaten <= due]
         wall = time.time()
         rows = [(wall, log.node, log.spent, log.seq, log.epoch) for log in logs]
-        if rows:
-            self._writer.patiently(lambda: self._in_one(_BEAT, rows))
+        epochs = self._writer.patiently(lambda: self._in_one(_BEAT, rows)) if rows else {}
         for log in logs:
             log.touched, log.beaten = False, time.monotonic()
+            if epochs.get(log.seq) == log.epoch:
+                log.sure = before
+        self._reckon()
 
-    def _in_one(self, statement: str, rows: Sequence[tuple[float | str, ...]]) -> None:
-        self._writer.transaction(lambda connection: connection.executemany(statement, rows))
+    def _reckon(self) -> None:
+        self.until = min((log.sure for log in list(self._logs.values())), default=0.0) + self._lease * _SURE
+
+    def _in_one(self, statement: str, rows: Sequence[tuple[float | str, ...]]) -> dict[int, int]:
+        """Do it for all of them; at which epochs they are then."""
+
+        def work(connection: Connection) -> dict[int, int]:
+            connection.executemany(statement, rows)
+            return dict(fetch(connection, _EPOCHS, (numbers(int(row[-2]) for row in rows),)))
+
+        return self._writer.transaction(work)
 
     def _look(self) -> None:
         """Only when another process has written can it have stopped a run, taken one over or sent something."""
