@@ -4,7 +4,7 @@ A fact is keyed by (run, path, kind), never by the order of calls. A store promi
 after a crash; one owner at a time writes to a run, and an owner that was replaced writes nothing more.
 
 Refused here: knowing what a flow is, and secrets (the engine removes them first).
-To add a store, implement `Store` and `Log` in a file beside this one, name it in `address.py`, and add it to the list in
+To add a store, implement `Store` and `Log` in a file beside it, name it in `address.py`, and add it to the list in
 `tests/conformance/stores.py`. A store whose writes travel may send a batch twice: entries are unique, and the run's
 epoch fences off a replaced owner.
 """
