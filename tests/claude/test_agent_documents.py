@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,3 +172,40 @@ def test_two_agents_in_an_experience_run_with_their_own_tools() -> None:
     assert results_in(model.requests[3])[0]["content"].startswith("there is no tool 'find' here")
     assert model.requests[2].messages[0]["content"] == "B first"
     assert done["metrics"]["tokens_in"] == 40 - 10  # the turn that ended in an error gave no value
+
+
+def test_an_approval_is_waited_for_without_a_process(tmp_path: Path) -> None:
+    ran: list[Any] = []
+
+    @tool
+    async def order(material: str) -> str:
+        """Orders."""
+        ran.append(material)
+        return f"ordered {material}"
+
+    store = f"sqlite:///{tmp_path}/runs.db"
+    document = {"kind": "agent", "prompt": "go", "tools": ["order"], "approve": ["order"]}
+    wanted = [wants("order", {"material": "nylon"}, "1"), wants("order", {"material": "gold"}, "2")]
+
+    async def begin() -> None:
+        async with App(store, tools=[order], model=ScriptedModel(wanted)) as app:
+            done = await app.run(document, run_id="r", park=True)
+            assert done.status == "waiting"
+            said = {wait["approval"]: wait["path"] for wait in done.waiting_for}
+            assert list(said) == ['Call order with {"material":"nylon"}?', 'Call order with {"material":"gold"}?']
+            assert ran == []
+            for approved, path in zip((True, False), said.values(), strict=True):
+                app.runs.approve("r", path, approved=approved, by="ann", note="too dear")
+
+    async def finish() -> None:
+        model = ScriptedModel("done")  # the turn before the wait is not asked for again
+        async with App(store, tools=[order], model=model) as app:
+            done = await app.resume("r")
+            assert (done.status, done.result) == ("completed", "done")
+            good, bad = results_in(model.requests[0])
+            assert good["content"] == "ordered nylon"
+            assert (bad["is_error"], bad["content"]) == (True, "order was not called: not approved by ann: too dear")
+
+    asyncio.run(begin())
+    asyncio.run(finish())
+    assert ran == ["nylon"]

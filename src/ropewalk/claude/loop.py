@@ -101,7 +101,7 @@ async def converse(
     ids, warnings = await resolve(tools, host.toolbox, selector, lenient=lenient)
     found = {"kind": "agent", **document, "tools": ids}
     if approved := _approved(approve, ids):
-        found["approve"] = approved
+        found |= {"approve": approved, "ask": "caller"}
     hearing = Hearing(on_event, _log)
     with listening(hearing.listener), asking(ask):
         loaded = host.loaded(found)

@@ -62,6 +62,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "system": f.text,
     "tools": f.names,
     "approve": _flag_or_names,
+    "ask": f.one_of(("wait", "caller")),
     "inputSchema": f.mapping,
     "timeout": f.number,
     **OPTIONS,
@@ -107,6 +108,7 @@ def _flow(given: Mapping[str, Any], report: Report) -> Flow:
         tools,
         start_of(given, "", report),
         approve=approved(given, tools, "", report),
+        ask_caller=given.get("ask") == "caller",
         path="tools",
     )
     timeout = given.get("timeout")

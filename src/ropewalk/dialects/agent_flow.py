@@ -13,7 +13,7 @@ from typing import Final
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
 from ..frozen import dataclass
 from ..ir import Graph, Meta, Node, OnError, Policy, Retry
-from ..ops import Branch, Call, Compute, Loop, Map
+from ..ops import Branch, Call, Compute, Loop, Map, Wait
 from ..values import Json
 
 MODEL: Final = "ropewalk:model"
@@ -33,13 +33,15 @@ def agent_loop(
     start: Expr,
     *,
     approve: Collection[str] = (),
+    ask_caller: bool = False,
     path: str = "",
     within: str = "",
     name: str = "",
 ) -> Loop:
-    """The loop over turns. `options` go to the model's tool, `start` are the messages it begins with, `approve` names
-    the tools that are asked about first. `path` is where the tools stand in the document, `within` what ids begin
-    with, `name` what is said to have failed where the model does.
+    """The loop over turns. `options` go to the model's tool, `start` are the messages it begins with. `approve` names
+    the tools that are asked about first: with `ask_caller` whoever runs the conversation, else the run waits for an
+    approval. `path` is where the tools stand in the document, `within` what ids begin with, `name` what is said to have
+    failed where the model does.
 
     Its value has `text`, `data`, `answer` (data where JSON was asked for, else the text), `content`, `stop_reason`,
     `messages`, `trace` and `totals`.
@@ -50,7 +52,7 @@ def agent_loop(
         "tools": Lit(list(tools)),
         **{key: Ref("out", (talk, key)) for key in ("messages", "trace", "totals")},
     }
-    calls = Map(items=Ref("out", (turn, "uses")), body=_Arms(within, path, approve).region(tools))
+    calls = Map(items=Ref("out", (turn, "uses")), body=_Arms(within, path, approve, ask_caller).region(tools))
     nodes = (
         Node(id=talk, op=Compute(value=Ref("prev")), meta=_HIDDEN),
         Node(id=turn, op=Call(tool=MODEL, args=_object(asked)), policy=_RETRY, meta=Meta(name=name)),
@@ -100,6 +102,7 @@ class _Arms:
     within: str
     path: str
     approve: Collection[str]
+    caller: bool
 
     def region(self, tools: Sequence[str]) -> Graph:
         """One call the model wants: the arm of its tool, or what the model's tool says instead."""
@@ -127,13 +130,21 @@ class _Arms:
         made = Graph(nodes=(call,), result=Ref("out", (call.id,)), ordered=True)
         if tool not in self.approve:
             return made
-        asked = _object({"tool": Lit(tool), "input": args})
-        question = Node(id=f"{self.within}approval.{name}", op=Call(tool=APPROVAL, args=asked))
+        question = self.question(f"{self.within}approval.{name}", tool, args)
         said = Ref("out", (question.id,))
         refused = self.one(f"refused.{name}", _object({"error": Ref(said.root, (*said.path, "reason"))}))
         yes = Fn("==", (Ref(said.root, (*said.path, "approved")), Lit(True)))
         allowed = Node(id=f"{self.within}approved.{name}", op=Branch(arms=((yes, made),), default=refused))
         return Graph(nodes=(question, allowed), result=Ref("out", (allowed.id,)), ordered=True)
+
+    def question(self, id: str, tool: str, args: Expr) -> Node:
+        """Asks whether a call may be made with these arguments: `approved`, and the `reason` why not."""
+        if self.caller:
+            return Node(id=id, op=Call(tool=APPROVAL, args=_object({"tool": Lit(tool), "input": args})))
+        text = Fn("${}", (Lit(f"Call {tool} with "), args, Lit("?")))
+        said = f"{tool} was not called: "
+        no: dict[str, Expr] = {"approved": Lit(False), "reason": Fn("${}", (Lit(said), Ref("error", ("message",))))}
+        return Node(id=id, op=Wait(approval=text), policy=Policy(on_error=OnError(value=_object(no))))
 
     def one(self, name: str, value: Expr) -> Graph:
         """A region that gives a value."""
