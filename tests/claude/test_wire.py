@@ -149,6 +149,17 @@ def test_an_answer_that_breaks_off_is_asked_for_again(api: StandIn, client: Clau
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])
+@pytest.mark.parametrize("most", [0, 200, 700])
+def test_an_answer_that_ends_too_early_is_asked_for_again(
+    api: StandIn, client: ClaudeClient, stream: bool, most: int
+) -> None:
+    api.answer({"content": "a long answer " * 30, "chunkSize": 5}, {"content": "whole"})
+    api.ends_after = most if stream else most // 4
+    done = asyncio.run(complete_with_tools("hi", client=client, stream=stream))
+    assert (done.text, done.rounds, len(api.bodies)) == ("whole", 1, 2)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])
 def test_thinking_is_sent_back_with_its_signature(api: StandIn, client: ClaudeClient, stream: bool) -> None:
     thought = {"reasoning": "I need the sum.", "reasoningSignature": "signed-by-the-model"}
     api.answer(calls(("add", {"a": 1, "b": 2}), **thought), {"content": "3"})

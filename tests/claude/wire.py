@@ -58,7 +58,7 @@ class StandIn:
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self.arrived = threading.Event()
+        self.ends_after: int | None = None  # bytes of the next answer, which then ends as if that were all
         self.proxy = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.proxy.daemon_threads = True
         threading.Thread(target=self.proxy.serve_forever, daemon=True).start()
@@ -76,7 +76,7 @@ class StandIn:
     def reset(self) -> None:
         self.bodies.clear()
         self.headers.clear()
-        self.arrived.clear()
+        self.ends_after = None
         self._control("/__aimock/reset", {})
 
     def close(self) -> None:
@@ -118,7 +118,6 @@ def _handler(stand: StandIn) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["content-length"]))
             stand.bodies.append(json.loads(body))
             stand.headers.append({key.lower(): value for key, value in self.headers.items()})
-            stand.arrived.set()
             behind = http.client.HTTPConnection("127.0.0.1", stand.port, timeout=30)
             kept = {key: value for key, value in self.headers.items() if key.lower() not in ("host", "connection")}
             with contextlib.closing(behind):
@@ -132,7 +131,12 @@ def _handler(stand: StandIn) -> type[BaseHTTPRequestHandler]:
                     self.send_header(key, value)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
+            most, stand.ends_after = stand.ends_after, None
             try:
+                if most is not None:
+                    piece = said.read(most)
+                    self.wfile.write((b"%x\r\n%s\r\n" % (len(piece), piece) if piece else b"") + b"0\r\n\r\n")
+                    return
                 while piece := said.read1(65536):
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                     self.wfile.flush()
