@@ -131,20 +131,23 @@ class _Arms:
         if tool not in self.approve:
             return made
         question = self.question(f"{self.within}approval.{name}", tool, args)
-        said = Ref("out", (question.id,))
-        refused = self.one(f"refused.{name}", _object({"error": Ref(said.root, (*said.path, "reason"))}))
-        yes = Fn("==", (Ref(said.root, (*said.path, "approved")), Lit(True)))
+
+        def said(key: str) -> Ref:
+            return Ref("out", (question.id, key))
+
+        given = [Fn("?:", (Fn("!=", (said(key), NULL)), Fn("${}", (Lit(text), said(key))), Lit("")))
+                 for key, text in (("by", " by "), ("note", ": "))]  # fmt: skip
+        why = Fn("coalesce", (said("reason"), Fn("${}", (Lit(f"{tool} was not called: not approved"), *given))))
+        refused = self.one(f"refused.{name}", _object({"error": why}))
+        yes = Fn("==", (said("approved"), Lit(True)))
         allowed = Node(id=f"{self.within}approved.{name}", op=Branch(arms=((yes, made),), default=refused))
         return Graph(nodes=(question, allowed), result=Ref("out", (allowed.id,)), ordered=True)
 
     def question(self, id: str, tool: str, args: Expr) -> Node:
-        """Asks whether a call may be made with these arguments: `approved`, and the `reason` why not."""
+        """Asks whether a call may be made with these arguments: gives `approved`, and what is said of that."""
         if self.caller:
             return Node(id=id, op=Call(tool=APPROVAL, args=_object({"tool": Lit(tool), "input": args})))
-        text = Fn("${}", (Lit(f"Call {tool} with "), args, Lit("?")))
-        said = f"{tool} was not called: "
-        no: dict[str, Expr] = {"approved": Lit(False), "reason": Fn("${}", (Lit(said), Ref("error", ("message",))))}
-        return Node(id=id, op=Wait(approval=text), policy=Policy(on_error=OnError(value=_object(no))))
+        return Node(id=id, op=Wait(approval=Fn("${}", (Lit(f"Call {tool} with "), args, Lit("?")))))
 
     def one(self, name: str, value: Expr) -> Graph:
         """A region that gives a value."""
