@@ -41,6 +41,18 @@ async def wait_for(name: str) -> str:
 def fail() -> str:
     """Fails."""
     raise RuntimeError("no luck")
+
+@tool
+def need(name: str) -> str:
+    """Fails as long as a file is not there."""
+    if not Path(name).exists():
+        raise RuntimeError(f"{name} is not there")
+    return "found"
+
+@tool
+def echo(value: str) -> str:
+    """Gives back what it gets."""
+    return value
 '''
 
 

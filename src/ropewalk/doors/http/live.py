@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import RopewalkError
+from ...errors import RopewalkError, RunBusy
 from ...events import Event
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class Live:
 
     async def start(self, run_id: str, start: Start) -> asyncio.Task[Any]:
         """Set a run going; returns once it has begun, raises what keeps it from that. The task gives its outcome."""
+        if run_id in self._feeds:
+            raise RunBusy(run_id, "this server")
         feed = self._feeds[run_id] = Feed()
         begun = asyncio.Event()
 
@@ -86,14 +88,17 @@ class Live:
             await task  # which raises
         return task
 
+    def holds(self, run_id: str) -> bool:
+        """Whether this process executes it."""
+        return run_id in self._feeds
+
     async def _run(self, run_id: str, start: Start, take: Callable[[Event], None]) -> Any:
         feed = self._feeds[run_id]
         try:
             return await start(take)
         finally:
             feed.end()
-            if self._feeds.get(run_id) is feed:
-                del self._feeds[run_id]  # from here on the journal has everything
+            del self._feeds[run_id]  # from here on the journal has everything
 
     async def follow(self, run_id: str, last: str = "") -> AsyncIterator[tuple[str, Event]]:
         """The events of a run with their ids, from the one after `last` on, until it has ended.

@@ -18,10 +18,10 @@ from ...errors import JournalConflict, NotFound
 from ...fitting import check_variables
 from ...journal.journal import RunRow
 from ...runs import summary
-from ...values import check_json, closest
+from ...values import Json, check_json, closest
 from .answers import Answer, Route, Served
 from .given import Definition, Document, loaded_of
-from .live import Live
+from .live import Live, Start
 
 if TYPE_CHECKING:
     from ...app import App
@@ -36,17 +36,22 @@ RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
 _ALIKE = 200
 
 
-class NewRun(BaseModel):
-    """What to run, and with what: a stored definition, or a document."""
+class Awaited(BaseModel):
+    """What is started here goes on by itself; its result may be waited for."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
+
+
+class NewRun(Awaited):
+    """What to run, and with what: a stored definition, or a document."""
 
     definition: Definition | None = None
     document: Document | None = None
     input: Any = None
     variables: dict[str, Any] | None = None
     run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The same id runs once.")
-    wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
 
 
 router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route, default_response_class=Answer)
@@ -72,12 +77,17 @@ async def start(given: NewRun, app: Served, live: Going) -> Answer:
             raise JournalConflict(run_id, "", "a run of another definition has this id")
         return Answer({"runId": run_id, "status": row.status, "new": False}, 200)
     work = {"definition_id": id, "run_id": run_id, "input": given.input, "variables": variables}
-    task = await live.start(run_id, lambda take: app.execute(loaded, **work, on_event=take))
-    if given.wait:
-        done, _ = await asyncio.wait({task}, timeout=given.wait)
+    return await set_going(live, run_id, given.wait, lambda take: app.execute(loaded, **work, on_event=take), new=True)
+
+
+async def set_going(live: Live, run_id: str, wait: float, start: Start, **told: Json) -> Answer:
+    """Have a run executed here: 202 as soon as it has begun, 200 with its result when it ends within `wait` seconds."""
+    task = await live.start(run_id, start)
+    if wait:
+        done, _ = await asyncio.wait({task}, timeout=wait)
         if done:
-            return Answer({"runId": run_id, "new": True, **task.result()}, 200)
-    return Answer({"runId": run_id, "status": "running", "new": True}, 202)
+            return Answer({"runId": run_id, **told, **task.result()}, 200)
+    return Answer({"runId": run_id, "status": "running", **told}, 202)
 
 
 @router.get("")

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from ...errors import RopewalkError
 from ...guard import Guard
-from . import definitions, metrics, runs, tools
+from . import again, definitions, metrics, page, runs, tools
 from .answers import REFUSALS, Answer, answer_error, answer_misfit, answer_refusal
 from .live import Live
 from .metrics import Metrics
@@ -51,7 +51,7 @@ def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
     site.add_exception_handler(RequestValidationError, answer_misfit)
     site.state.served, site.state.live, site.state.metrics = app, live, Metrics()
     app.watch(site.state.metrics.take)
-    for noun in (runs, definitions, tools, metrics):
+    for noun in (again, runs, definitions, tools, metrics, page):  # the page is what all other paths are
         site.include_router(noun.router)
     return Guard(site, token, hosts, app.limits.file_size)
 

@@ -1,0 +1,90 @@
+// Two runs side by side: only what differs.
+import { ask, runAt, type Json } from "./api";
+import { Status, Trouble, took, useAsked } from "./parts";
+import { Link, go, runPlace } from "./place";
+
+type Head = { id: string; name: string; status: string; ms: number | null };
+type Place = { path: string; a?: Json; b?: Json; more?: number };
+type Change = {
+  path: string; what: string; status: string | [string, string]; ms: number | [number, number]; value?: Place[];
+  error?: [Json, Json] | null;
+};
+type Found = {
+  a: Head; b: Head; definition: { path: string; what: string; fields: string[] }[]; input: Place[]; nodes: Change[];
+  nodesLeftOff: number; same: number; result: Place[]; error: [Json, Json] | null;
+};
+
+export function Diff({ a, b }: { a: string; b: string }) {
+  const { found, error } = useAsked((signal) => ask<Found>(runAt(a, `/diff?with=${encodeURIComponent(b)}`), undefined, signal), [a, b]);
+  return (
+    <>
+      <h1>Difference of two runs</h1>
+      <Trouble error={error} />
+      {found && (
+        <>
+          <table className="diff">
+            <thead>
+              <tr>
+                <th>{" "}</th>
+                {[found.a, found.b].map((one, i) => (
+                  <th key={i}>
+                    {"AB"[i]}: <Link to={runPlace(one.id)}>{one.name || one.id}</Link><br />
+                    <code>{one.id}</code><br /><Status is={one.status} /> {took(one.ms)}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              <Rows title="Input" of={found.input} />
+              {found.definition.map((change, i) => (
+                <tr key={i}><th>{change.path || "definition"}</th><td colSpan={2}>{change.what}{change.fields.length > 0 && ` in ${change.fields.join(", ")}`}</td></tr>
+              ))}
+              {found.nodes.map((node) => <Node key={node.path} of={node} />)}
+              <Rows title="Result" of={found.result} />
+              {found.error && <tr><th>Error</th>{found.error.map((one, i) => <td key={i}>{show(one)}</td>)}</tr>}
+            </tbody>
+          </table>
+          <p className="empty">
+            {found.same.toLocaleString()} nodes are the same
+            {found.nodesLeftOff > 0 && `; ${found.nodesLeftOff.toLocaleString()} more differ`}.{" "}
+            <button onClick={() => go(`${runPlace(b)}/diff?with=${encodeURIComponent(a)}`)}>Swap</button>
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+function Rows({ title, of }: { title: string; of: Place[] }) {
+  return of.map((place, i) => (
+    <tr key={i}>
+      <th>{title} <code>{place.path}</code></th>
+      {place.more
+        ? <td colSpan={2}>{place.more} more differences</td>
+        : <><td>{"a" in place ? show(place.a) : <em>not there</em>}</td><td>{"b" in place ? show(place.b) : <em>not there</em>}</td></>}
+    </tr>
+  ));
+}
+
+function Node({ of }: { of: Change }) {
+  if (of.what !== "changed") {
+    const there = <td><Status is={String(of.status)} /></td>;
+    const gone = <td><em>not there</em></td>;
+    return <tr><th><code>{of.path}</code></th>{of.what === "added" ? <>{gone}{there}</> : <>{there}{gone}</>}</tr>;
+  }
+  const status = of.status as [string, string];
+  const ms = of.ms as [number, number];
+  return (
+    <>
+      <tr>
+        <th><code>{of.path}</code></th>
+        {status.map((one, i) => <td key={i}><Status is={one} /> {took(ms[i])} {of.error?.[i] != null && <>{show(of.error[i])}</>}</td>)}
+      </tr>
+      <Rows title={of.path} of={of.value ?? []} />
+    </>
+  );
+}
+
+const show = (value: Json | undefined) => (
+  <pre>{typeof value === "string" ? value : JSON.stringify(value, null, 1)}</pre>
+);

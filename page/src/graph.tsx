@@ -1,0 +1,214 @@
+// The graph of a definition or a run. What is closed is not there at all, so that large graphs stay quick.
+import { memo, useEffect, useMemo, useRef, useState } from "react";
+import {
+  Background, Controls, Handle, MarkerType, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow,
+  type Edge, type Node, type NodeProps,
+} from "@xyflow/react";
+import type { Graph as Given } from "./api";
+import { HEIGHT, WIDTH, type Plan, type Spots } from "./layered";
+import { layout } from "./layout";
+import { mark, took } from "./parts";
+import { sum, type States, type Sum } from "./states";
+import { boxesOf, fitting, openAtFirst, treeOf, type Box } from "./tree";
+
+type Data = {
+  box: Box; open: boolean; sum: Sum | null; toggle: (key: string) => void; [key: string]: unknown;
+};
+type Shown = Node<Data, "box">;
+
+const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
+  const { box, open, sum: found } = data;
+  const status = found?.status ?? "plain";
+  const many = found && found.total > 1;
+  const kinds = many ? Object.entries(found.counts).map(([name, n]) => `${mark(name)} ${n}`).join("  ") : "";
+  return (
+    <div className={`box is-${status} ${box.kind} ${open ? "open" : ""} ${selected ? "selected" : ""}`}>
+      <Handle type="target" position={Position.Top} isConnectable={false} />
+      <div className="title">
+        {found && <span aria-hidden="true" className="mark">{mark(status)}</span>}
+        <span className="id" title={box.title}>{box.title || "all"}</span>
+        {box.inner.length > 0 && (
+          <button
+            className="fold nodrag"
+            aria-expanded={open}
+            aria-label={`${open ? "Close" : "Open"} ${box.title}`}
+            onClick={(event) => (event.stopPropagation(), data.toggle(box.key))}
+          >
+            {open ? "−" : `+${box.places.length - (box.node ? 1 : 0)}`}
+          </button>
+        )}
+      </div>
+      <div className="sub" title={box.lines.join("\n")}>
+        <span className="line">{box.lines[0] ?? ""}</span>
+        <span className="line">{kinds || (found && found.ms !== null ? took(found.ms) : "")}</span>
+      </div>
+      <Handle type="source" position={Position.Bottom} isConnectable={false} />
+    </div>
+  );
+});
+
+const TYPES = { box: BoxNode };
+
+export type GraphProps = {
+  graph: Given; states?: States; over?: boolean; version?: number; chosen: string | null;
+  choose: (path: string | null) => void;
+};
+
+export function Graph(props: GraphProps) {
+  return (
+    <ReactFlowProvider>
+      <Flow {...props} />
+    </ReactFlowProvider>
+  );
+}
+
+function Flow({ graph, states, over = true, version = 0, chosen, choose }: GraphProps) {
+  const root = useMemo(() => treeOf(graph), [graph]);
+  const boxes = useMemo(() => boxesOf(root), [root]);
+  const [open, setOpen] = useState<string[]>(() => openAtFirst(root));
+  const [spots, setSpots] = useState<{ of: string[]; spots: Spots } | null>(null);
+  const flow = useReactFlow();
+  const toggle = useRef((key: string) => {
+    setOpen((now) => (now.includes(key) ? now.filter((one) => one !== key) : fitting(root, boxes, [...now, key])));
+  }).current;
+
+  useEffect(() => layout(planOf(root, new Set(open), boxes), (found) => setSpots({ of: open, spots: found })), [root, open]);
+
+  // A node that is chosen elsewhere (in the time line, by search) is brought into view.
+  useEffect(() => {
+    if (!chosen) return;
+    const ups: string[] = [];
+    for (let one = boxes.get(chosen)?.up; one && one.key; one = one.up) ups.unshift(one.key);
+    if (ups.some((key) => !open.includes(key))) {
+      setOpen((now) => fitting(root, boxes, [...now.filter((key) => !ups.includes(key)), ...ups]));
+    }
+  }, [chosen]);
+
+  const { nodes, edges } = useMemo(() => {
+    if (!spots) return { nodes: [] as Shown[], edges: [] as Edge[] };
+    return shown(root, new Set(spots.of), spots.spots, boxes, states, over, chosen, toggle);
+  }, [spots, states, version, over, chosen]);
+
+  const first = useRef(true);
+  useEffect(() => {
+    if (!spots || !nodes.length) return;
+    const about = chosen && nodes.some((node) => node.id === chosen) ? [{ id: chosen }] : undefined;
+    const wide = Math.max(...nodes.filter((node) => !node.parentId).map((node) => node.position.x + (node.width ?? 0)));
+    const tall = Math.max(...nodes.filter((node) => !node.parentId).map((node) => node.position.y + (node.height ?? 0)));
+    const view = document.querySelector(".graph")?.getBoundingClientRect();
+    requestAnimationFrame(() => {
+      if (about) void flow.fitView({ nodes: about, maxZoom: 1, minZoom: 0.7, duration: 0 });
+      else if (first.current && view) {
+        // Everything, unless that would be too small to read: then its beginning.
+        const zoom = Math.min(1, (view.width - 32) / wide, (view.height - 32) / tall);
+        const kept = Math.max(0.5, zoom);
+        const x = Math.max(16 * (zoom < 0.5 ? 1 : 0), (view.width - wide * kept) / 2);
+        void flow.setViewport({ x: zoom < 0.5 && wide * kept > view.width ? middle(nodes, view.width, kept) : x, y: 16, zoom: kept });
+      }
+      first.current = false;
+    });
+  }, [spots]);
+
+  const choice = useRef(choose);
+  choice.current = choose;
+  return (
+    <div className="graph" data-shown={nodes.length} data-ready={spots !== null || undefined}>
+      <ReactFlow
+        nodes={nodes}
+        edges={edges}
+        nodeTypes={TYPES}
+        minZoom={0.05}
+        nodesDraggable={false}
+        nodesConnectable={false}
+        edgesFocusable={false}
+        onlyRenderVisibleElements
+        zoomOnDoubleClick={false}
+        proOptions={{ hideAttribution: true }}
+        onNodeClick={(_, node) => choice.current(node.id)}
+        onPaneClick={() => choice.current(null)}
+        onSelectionChange={({ nodes: [one] }) => one && one.id !== chosen && choice.current(one.id)}
+        aria-label="Graph"
+      >
+        <Background gap={24} />
+        <Controls showInteractive={false} />
+        {nodes.length > 40 && <MiniMap pannable zoomable nodeClassName={(node) => `is-${(node.data as Data).sum?.status ?? "plain"}`} />}
+      </ReactFlow>
+      {!spots && <p className="wait" role="status">Laying out {boxes.size.toLocaleString()} nodes…</p>}
+    </div>
+  );
+}
+
+/** The left edge of a view that has the first node in its middle. */
+function middle(nodes: Shown[], width: number, zoom: number): number {
+  const first = nodes.reduce((a, b) => (!b.parentId && b.position.y < a.position.y ? b : a));
+  return width / 2 - (first.position.x + WIDTH / 2) * zoom;
+}
+
+function planOf(box: Box, open: Set<string>, boxes: Map<string, Box>): Plan {
+  const top = box.key === "";
+  if (!top && !open.has(box.key)) return { key: box.key, inner: [], edges: [], open: false };
+  const seen = new Set<string>();
+  const edges: [string, string][] = [];
+  for (const [a, b] of box.edges) {
+    const [from, to] = [within(boxes.get(a)!, box), within(boxes.get(b)!, box)];
+    if (from !== to && !seen.has(`${from}\n${to}`)) (seen.add(`${from}\n${to}`), edges.push([from, to]));
+  }
+  return { key: box.key, inner: box.inner.map((one) => planOf(one, open, boxes)), edges, open: true };
+}
+
+/** The box right inside `owner` that `box` is in. */
+function within(box: Box, owner: Box): string {
+  let one = box;
+  while (one.up && one.up !== owner) one = one.up;
+  return one.key;
+}
+
+function shown(
+  root: Box, open: Set<string>, spots: Spots, boxes: Map<string, Box>, states: States | undefined, over: boolean,
+  chosen: string | null, toggle: (key: string) => void,
+) {
+  const nodes: Shown[] = [];
+  const visible = new Set<string>();
+  const walk = (owner: Box) => {
+    for (const box of owner.inner) {
+      const spot = spots[box.key];
+      if (!spot) continue;
+      const isOpen = open.has(box.key) && box.inner.length > 0;
+      visible.add(box.key);
+      nodes.push({
+        id: box.key, type: "box", position: { x: spot.x, y: spot.y }, parentId: owner.key || undefined,
+        width: isOpen ? spot.width : WIDTH, height: isOpen ? spot.height : HEIGHT, selected: box.key === chosen,
+        data: { box, open: isOpen, sum: states ? summed(box, states, over) : null, toggle },
+        ariaLabel: `${box.title}, ${box.lines[0] ?? ""}`,
+      });
+      if (isOpen) walk(box);
+    }
+  };
+  walk(root);
+  const edges: Edge[] = [];
+  const seen = new Set<string>();
+  const join = (owner: Box) => {
+    for (const [a, b] of owner.edges) {
+      const [source, target] = [seenAs(boxes.get(a)!, visible), seenAs(boxes.get(b)!, visible)];
+      const id = `${source}→${target}`;
+      if (!source || !target || source === target || seen.has(id)) continue;
+      seen.add(id);
+      edges.push({ id, source, target, focusable: false, markerEnd: { type: MarkerType.ArrowClosed } });
+    }
+    for (const one of owner.inner) if (open.has(one.key)) join(one);
+  };
+  join(root);
+  return { nodes, edges };
+}
+
+/** A box, or the closed one around it that is shown instead. */
+function seenAs(box: Box, visible: Set<string>): string | null {
+  for (let one: Box | null = box; one; one = one.up) if (visible.has(one.key)) return one.key;
+  return null;
+}
+
+function summed(box: Box, states: States, over: boolean): Sum {
+  if (box.node) return sum(states.places.get(box.node.path) ?? [], over);
+  const inside = box.places.flatMap((place) => states.places.get(place) ?? []);
+  return sum(inside, over, box.places.length);
+}

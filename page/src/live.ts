@@ -1,0 +1,94 @@
+// A run as it goes: its journal, then its events as they come; where there is no stream, the journal again and again.
+import { useCallback, useEffect, useRef, useState } from "react";
+import { ask, ENDED, runAt, type Event, type Graph, type Run } from "./api";
+import { empty, takeEvent, takeRun, type States } from "./states";
+
+const POLL = 2000;
+const REFRESH = 1500;
+
+export function useRun(id: string) {
+  const [run, setRun] = useState<Run | null>(null);
+  const [graph, setGraph] = useState<Graph | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [round, setRound] = useState(0);
+  const [version, setVersion] = useState(0);
+  const states = useRef<States>(empty());
+
+  useEffect(() => {
+    const stop = new AbortController();
+    ask<Graph>(runAt(id, "/graph"), undefined, stop.signal).then(setGraph, (problem) => {
+      if (!stop.signal.aborted) setError(problem);
+    });
+    return () => stop.abort();
+  }, [id, round]);
+
+  useEffect(() => {
+    const stop = new AbortController();
+    let source: EventSource | null = null;
+    let timer = 0, frame = 0, refresh = 0, failed = 0;
+    let over = false;
+    states.current = empty();
+
+    const load = async () => {
+      try {
+        const found = await ask<Run>(runAt(id), undefined, stop.signal);
+        if (stop.signal.aborted) return null;
+        takeRun(states.current, found);
+        setRun(found);
+        setError(null);
+        setVersion((n) => n + 1);
+        return found;
+      } catch (problem) {
+        if (!stop.signal.aborted) setError(problem);
+        return null;
+      }
+    };
+    const goes = (found: Run | null) => !found || !(ENDED.has(found.status) || found.interrupted || found.status === "waiting");
+    const poll = async () => {
+      const found = await load();
+      if (!stop.signal.aborted && goes(found)) timer = window.setTimeout(poll, POLL);
+    };
+    const show = () => {
+      frame ||= requestAnimationFrame(() => ((frame = 0), setVersion((n) => n + 1)));
+      refresh ||= window.setTimeout(() => ((refresh = 0), void (over || load())), REFRESH);
+    };
+    const follow = () => {
+      source = new EventSource(runAt(id, "/events"));
+      const take = (message: MessageEvent<string>) => {
+        failed = 0;
+        takeEvent(states.current, JSON.parse(message.data) as Event);
+        show();
+      };
+      for (const kind of KINDS) source.addEventListener(kind, take as EventListener);
+      source.addEventListener("end", () => {
+        over = true;
+        source?.close();
+        void load().then((found) => { if (goes(found)) void poll(); });  // what comes right before the end is recorded a moment later
+      });
+      source.onerror = () => {
+        if (++failed < 4 && source?.readyState !== EventSource.CLOSED) return;
+        source?.close();
+        void poll();
+      };
+    };
+    void load().then((found) => {
+      if (!stop.signal.aborted && found && goes(found)) follow();
+    });
+    return () => {
+      stop.abort();
+      source?.close();
+      clearTimeout(timer);
+      clearTimeout(refresh);
+      cancelAnimationFrame(frame);
+    };
+  }, [id, round]);
+
+  const again = useCallback(() => setRound((n) => n + 1), []);
+  return { run, graph, error, states: states.current, version, again };
+}
+
+const KINDS = [
+  "run.started", "run.resumed", "run.waiting", "run.interrupted", "run.finished", "node.started", "node.finished",
+  "node.failed", "node.skipped", "attempt.failed", "timer.set", "wait.started", "signal.received", "items.listed",
+  "branch.taken",
+];

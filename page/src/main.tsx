@@ -1,0 +1,86 @@
+import { StrictMode, useEffect, useRef, useState } from "react";
+import { createRoot } from "react-dom/client";
+import "@xyflow/react/dist/base.css";
+import "./style.css";
+import { Definition, Definitions } from "./definitions";
+import { Diff } from "./diff";
+import { Dialog } from "./parts";
+import { Link, go, usePlace } from "./place";
+import { RunView } from "./run";
+import { Runs } from "./runs";
+import { useTheme } from "./theme";
+import { Tools } from "./tools";
+import { Waits } from "./waits";
+
+const VIEWS = [["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["tools", "Tools"]];
+const KEYS = [
+  ["/", "to the search of this view"], ["↓ ↑ or j k", "along a list"], ["Enter", "open; in a graph: select"],
+  ["Tab", "to the next thing, nodes of a graph too"], ["g then r, w, d, t", "runs, waiting, definitions, tools"],
+  ["Esc", "close what is open"], ["?", "this list"],
+];
+
+function View({ parts, query }: ReturnType<typeof usePlace>) {
+  const [view = "runs", first, second] = parts;
+  if (view === "runs" && first && second === "diff") return <Diff a={first} b={query.get("with") ?? ""} />;
+  if (view === "runs" && first) return <RunView key={first} id={first} query={query} />;
+  if (view === "runs") return <Runs query={query} />;
+  if (view === "waiting") return <Waits />;
+  if (view === "definitions" && first && second) return <Definition kind={first} id={second} />;
+  if (view === "definitions") return <Definitions />;
+  if (view === "tools") return <Tools chosen={first} query={query} />;
+  return <p className="empty">There is no view {view}. <Link to="/runs">Runs</Link></p>;
+}
+
+function Page() {
+  const place = usePlace();
+  const [theme, turn] = useTheme();
+  const [help, setHelp] = useState(false);
+  const first = useRef("");
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (target.matches("input, textarea, select")) {
+        if (event.key === "Escape") target.blur();
+        return;
+      }
+      if (event.key === "/") {
+        const search = document.querySelector<HTMLInputElement>("[type=search]");
+        if (search) (event.preventDefault(), search.focus(), search.select());
+      } else if (event.key === "?") setHelp(true);
+      else if (first.current === "g") {
+        const view = VIEWS.find(([name]) => name[0] === event.key);
+        if (view) go(`/${view[0]}`);
+      }
+      first.current = event.key;
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+  const view = place.parts[0] ?? "runs";
+  return (
+    <>
+      <a className="skip" href="#main">To the content</a>
+      <header className="top">
+        <Link to="/runs" className="name">Ropewalk</Link>
+        <nav aria-label="Views">
+          {VIEWS.map(([name, title]) => (
+            <Link key={name} to={`/${name}`} aria-current={view === name ? "page" : undefined}>{title}</Link>
+          ))}
+        </nav>
+        <button className="plain" onClick={turn} title={`Theme: ${theme}`} aria-label="Dark or light">◐</button>
+        <button className="plain" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
+      </header>
+      <main id="main"><View {...place} /></main>
+      {help && (
+        <Dialog title="Keys" onClose={() => setHelp(false)}>
+          <dl className="keys">
+            {KEYS.map(([key, does]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{does}</dd></div>)}
+          </dl>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+createRoot(document.getElementById("page")!).render(<StrictMode><Page /></StrictMode>);

@@ -1,0 +1,135 @@
+// What is known of one node: as it is written, and in each round or item what came of it.
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { Graph, GraphNode, Json, Region } from "./api";
+import { Act, Status, Value, mark, took } from "./parts";
+import { last, statusOf, type Instance, type States } from "./states";
+
+const MOST_LISTED = 300;
+
+export function NodePanel({ place, graph, states, version, over, base, setBase, close, retry, fork }: {
+  place: string; graph: Graph; states: States; version: number; over: boolean; base: string | null;
+  setBase: (base: string) => void; close: () => void; retry: ((path: string) => Promise<unknown>) | null;
+  fork: (path: string) => void;
+}) {
+  const node = useMemo(() => find(graph, place), [graph, place]);
+  const [only, setOnly] = useState("");
+  const instances = states.places.get(place) ?? [];
+  const listed = useMemo(() => {
+    const fit = instances.filter((one) => one.base.includes(only));
+    const bad = fit.filter((one) => statusOf(one, over) === "failed");
+    return [...bad, ...fit.filter((one) => statusOf(one, over) !== "failed")].slice(0, MOST_LISTED);
+  }, [instances, only, over, version]);
+  const instance = states.instances.get(base ?? "") ?? listed[0];
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const narrow = matchMedia("(max-width: 899px)").matches;
+    if (narrow) panel.current?.scrollIntoView({ block: "nearest" });
+  }, [place]);
+  return (
+    <aside className="node" aria-label={`Node ${place}`} ref={panel} onKeyDown={(event) => event.key === "Escape" && close()}>
+      <header>
+        <h2>{node?.id ?? place}</h2>
+        {instance ? <Status is={statusOf(instance, over)} /> : <Status is="none" />}
+        <button className="plain" onClick={close} aria-label="Close the node">✕</button>
+      </header>
+      <p className="sub">{node?.title}{node && place !== node.id && <> · <code>{place}</code></>}</p>
+      {instances.length > 1 && (
+        <div className="tools">
+          {instances.length > 20 && (
+            <input aria-label="Filter instances" placeholder="Filter, such as [17]" value={only} onChange={(event) => setOnly(event.target.value)} />
+          )}
+          <select aria-label="Instance" value={instance?.base} onChange={(event) => setBase(event.target.value)}>
+            {instance && !listed.includes(instance) && <option value={instance.base}>{instance.base}</option>}
+            {listed.map((one) => (
+              <option key={one.base} value={one.base}>{mark(statusOf(one, over))} {one.base}</option>
+            ))}
+          </select>
+          <small>{instances.length.toLocaleString()} instances{listed.length < instances.length && `, ${listed.length} listed`}</small>
+        </div>
+      )}
+      {instance && <Came instance={instance} states={states} />}
+      {node && node.lines.length > 0 && (
+        <section className="value">
+          <h4>As it is written</h4>
+          <ul className="lines">{node.lines.map((line, i) => <li key={i}><code>{line}</code></li>)}</ul>
+        </section>
+      )}
+      <div className="acts">
+        {retry && instance && <Act does={() => retry(instance.base)}>Retry from here</Act>}
+        {instance && <button onClick={() => fork(instance.base)}>Fork from here…</button>}
+      </div>
+    </aside>
+  );
+}
+
+function Came({ instance, states }: { instance: Instance; states: States }) {
+  const attempts = [...instance.attempts.values()];
+  const end = last(instance);
+  const items = itemsOf(instance, states);
+  return (
+    <>
+      {end.started !== null && (
+        <dl className="facts">
+          <div><dt>Began</dt><dd>{clock(end.started)}</dd></div>
+          {end.ended !== null && <div><dt>Ended</dt><dd>{clock(end.ended)}</dd></div>}
+          {end.ended !== null && <div><dt>Took</dt><dd>{took(end.ended - end.started)}</dd></div>}
+        </dl>
+      )}
+      {attempts.length > 1 && (
+        <table>
+          <caption>Attempts</caption>
+          <thead><tr><th>#</th><th>Status</th><th>Took</th><th>Error</th></tr></thead>
+          <tbody>
+            {attempts.map((one, i) => (
+              <tr key={one.path}>
+                <td>{i + 1}</td>
+                <td><Status is={one.status} /></td>
+                <td>{one.started !== null && one.ended !== null && took(one.ended - one.started)}</td>
+                <td>{message(one.error)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {items.map(([path, item]) => <Value key={path} of={item} label={`Item of ${path}`} />)}
+      {end.reason && <p>Skipped: {end.reason}</p>}
+      {end.decision !== undefined && <Value of={end.decision} label="Decision" />}
+      {end.status === "ok" && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
+      {end.status === "failed" && <Value of={end.error ?? null} label={`Error: ${message(end.error)}`} />}
+    </>
+  );
+}
+
+const clock = (at: number) => {
+  const date = new Date(at);
+  return `${date.toLocaleTimeString()}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+};
+
+const message = (error: Json | undefined) =>
+  error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
+
+/** What each loop around an instance was at: its input from there. */
+function itemsOf(instance: Instance, states: States): [string, Json][] {
+  const found: [string, Json][] = [];
+  for (const match of instance.base.matchAll(/\[(\d+)\]/g)) {
+    const owner = instance.base.slice(0, match.index);
+    const around = states.instances.get(owner);
+    const items = around && last(around).decision;
+    if (Array.isArray(items) && items[Number(match[1])] !== undefined) found.push([`${owner}[${match[1]}]`, items[Number(match[1])]]);
+  }
+  return found;
+}
+
+function find(region: Region, place: string): GraphNode | null {
+  const [id] = place.split("/");
+  for (const node of region.nodes) {
+    if (node.path === place) return node;
+    if (place.startsWith(`${node.path}/`) || node.id === id) {
+      for (const group of node.groups) {
+        const found = find(group, place);
+        if (found) return found;
+      }
+    }
+  }
+  return null;
+}

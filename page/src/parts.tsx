@@ -1,0 +1,196 @@
+// Small things that every view is made of. Text is only ever given to React as text.
+import { useCallback, useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { said, type Json, type Problem, Refused } from "./api";
+
+const MARKS: Record<string, string> = {
+  ok: "✓", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
+  waiting: "⏸", skipped: "–", interrupted: "!", decided: "●", none: "○", left: "■",
+};
+
+export function Status({ is }: { is: string }) {
+  return (
+    <span className={`status is-${is}`}>
+      <span aria-hidden="true">{MARKS[is] ?? "○"}</span> {is === "none" ? "not begun" : is === "left" ? "not finished" : is}
+    </span>
+  );
+}
+
+export const mark = (status: string) => MARKS[status] ?? "○";
+
+export function took(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return "";
+  if (ms < 1) return `${ms.toFixed(2)} ms`;
+  if (ms < 1000) return `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`;
+}
+
+export function When({ at }: { at: string | null }) {
+  if (!at) return null;
+  const date = new Date(at);
+  const today = date.toDateString() === new Date().toDateString();
+  return (
+    <time dateTime={at} title={at}>
+      {today ? date.toLocaleTimeString() : date.toLocaleString()}
+    </time>
+  );
+}
+
+const SHORT = 12_000;
+
+/** Any JSON, as text. What is long is cut until one asks for it. */
+export function Value({ of, label }: { of: Json | undefined; label: string }) {
+  const [whole, setWhole] = useState(false);
+  const text = typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? "";
+  const cut = !whole && text.length > SHORT;
+  return (
+    <section className="value" aria-label={label}>
+      <header>
+        <h4>{label}</h4>
+        <button className="plain" onClick={() => void navigator.clipboard?.writeText(text)}>Copy</button>
+      </header>
+      <pre tabIndex={0}>{cut ? text.slice(0, SHORT) : text}</pre>
+      {cut && (
+        <button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString()} characters</button>
+      )}
+    </section>
+  );
+}
+
+export function Trouble({ error }: { error: unknown }) {
+  if (!error) return null;
+  const problems: Problem[] = error instanceof Refused ? error.problems : [];
+  return (
+    <div className="trouble" role="alert">
+      {problems.length ? <Problems of={problems} /> : said(error)}
+    </div>
+  );
+}
+
+export function Problems({ of }: { of: Problem[] }) {
+  return (
+    <ul className="problems">
+      {of.map((problem, i) => (
+        <li key={i}>
+          <code>{[problem.line && `line ${problem.line}`, problem.path].filter(Boolean).join(" · ")}</code>{" "}
+          {problem.message}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Asks again every `every` ms while the page is seen; what was there stays until there is more. */
+export function useAsked<T>(get: ((signal: AbortSignal) => Promise<T>) | null, about: unknown[], every = 0) {
+  const [found, setFound] = useState<T | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [round, setRound] = useState(0);
+  const fresh = useRef(get);
+  fresh.current = get;
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = 0;
+    const once = async () => {
+      if (fresh.current && (!document.hidden || !every)) {
+        try {
+          const value = await fresh.current(stop.signal);
+          if (stop.signal.aborted) return;
+          setFound(value);
+          setError(null);
+        } catch (problem) {
+          if (stop.signal.aborted) return;
+          setError(problem);
+        }
+      }
+      if (every) timer = window.setTimeout(once, every);
+    };
+    void once();
+    return () => (stop.abort(), clearTimeout(timer));
+  }, [...about, every, round]);
+  const again = useCallback(() => setRound((n) => n + 1), []);
+  return { found, error, again };
+}
+
+/** A button that does something on the server, and says what went wrong. */
+export function Act({ does, children, kind = "", label }: {
+  does: () => Promise<unknown>; children: ReactNode; kind?: string; label?: string;
+}) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+  return (
+    <>
+      <button
+        className={kind}
+        disabled={busy}
+        aria-label={label}
+        onClick={async () => {
+          setBusy(true);
+          setError(null);
+          try {
+            await does();
+          } catch (problem) {
+            setError(problem);
+          } finally {
+            setBusy(false);
+          }
+        }}
+      >
+        {children}
+      </button>
+      <Trouble error={error} />
+    </>
+  );
+}
+
+/** JSON that somebody writes: `read` gives it, or says where it is wrong. */
+export function JsonField({ label, text, onText, rows = 6 }: {
+  label: string; text: string; onText: (text: string) => void; rows?: number;
+}) {
+  let wrong = "";
+  try {
+    if (text.trim()) JSON.parse(text);
+  } catch (error) {
+    wrong = said(error);
+  }
+  return (
+    <label className="field">
+      <span>{label}</span>
+      <textarea
+        rows={rows}
+        spellCheck={false}
+        value={text}
+        aria-invalid={wrong !== ""}
+        onChange={(event) => onText(event.target.value)}
+      />
+      {wrong && <span className="wrong">{wrong}</span>}
+    </label>
+  );
+}
+
+export const readJson = (text: string): Json | undefined => (text.trim() ? (JSON.parse(text) as Json) : undefined);
+
+export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
+  const box = useRef<HTMLDialogElement>(null);
+  useEffect(() => box.current?.showModal(), []);
+  return (
+    <dialog ref={box} onClose={onClose} aria-label={title}>
+      <header>
+        <h2>{title}</h2>
+        <button className="plain" onClick={onClose} aria-label="Close">✕</button>
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+/** Up and down, Home and End move between the links of a list. */
+export function arrows(event: KeyboardEvent<HTMLElement>) {
+  const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, Home: -1e9, End: 1e9 }[event.key];
+  const target = event.target as HTMLElement;
+  if (!step || target.matches("input, textarea, select")) return;
+  const links = [...event.currentTarget.querySelectorAll<HTMLElement>("[data-row]")];
+  const at = links.findIndex((link) => link.contains(target));
+  event.preventDefault();
+  links[Math.max(0, Math.min(links.length - 1, at + step))]?.focus();
+}

@@ -1,0 +1,107 @@
+// What became of each node instance, from the journal's steps and from live events: a pure fold.
+import type { Event, Json, Run, Step } from "./api";
+
+export type Attempt = {
+  path: string; status: string; started: number | null; ended: number | null; value?: Json; error?: Json;
+  reason?: string | null; decision?: Json;
+};
+/** A node in one round or item: `base` is its path without attempts, `place` that without rounds and items, too. */
+export type Instance = { base: string; place: string; attempts: Map<string, Attempt> };
+export type States = { instances: Map<string, Instance>; places: Map<string, Instance[]> };
+
+export const empty = (): States => ({ instances: new Map(), places: new Map() });
+export const baseOf = (path: string) => path.replace(/@\d+/g, "");
+export const placeOf = (path: string) => path.replace(/@\d+|\[\w+\]/g, "");
+
+function at(states: States, path: string): Attempt {
+  const base = baseOf(path);
+  let instance = states.instances.get(base);
+  if (!instance) {
+    instance = { base, place: placeOf(path), attempts: new Map() };
+    states.instances.set(base, instance);
+    const there = states.places.get(instance.place);
+    if (there) there.push(instance);
+    else states.places.set(instance.place, [instance]);
+  }
+  let attempt = instance.attempts.get(path);
+  if (!attempt) {
+    attempt = { path, status: "running", started: null, ended: null };
+    instance.attempts.set(path, attempt);
+  }
+  return attempt;
+}
+
+const OF_EVENT: Record<string, string> = {
+  "node.started": "running", "node.finished": "ok", "node.failed": "failed", "attempt.failed": "failed",
+  "node.skipped": "skipped", "wait.started": "waiting", "signal.received": "running", "items.listed": "running",
+  "branch.taken": "running", "timer.set": "running",
+};
+
+export function takeEvent(states: States, event: Event) {
+  const status = OF_EVENT[event.kind];
+  if (!status || !event.path) return;
+  const attempt = at(states, event.path);
+  const over = status === "ok" || status === "failed" || status === "skipped";
+  if (attempt.ended !== null && !over) return;  // a stream that begins anew tells the past again
+  attempt.status = status;
+  if (over) {
+    attempt.ended = event.at * 1000;
+    const ms = event.data && typeof event.data === "object" && "ms" in event.data ? Number(event.data.ms) : 0;
+    attempt.started ??= attempt.ended - ms;
+    if (status === "failed") attempt.error = event.data;
+  } else attempt.started ??= event.at * 1000;
+}
+
+function takeStep(states: States, step: Step) {
+  const attempt = at(states, step.path);
+  const started = Date.parse(step.started);
+  if (step.status === "decided") {
+    if (step.kind === "items" || step.kind === "branch") attempt.decision = step.decision;
+    attempt.started ??= started;
+    return;
+  }
+  attempt.status = step.status;
+  attempt.started = started;
+  attempt.ended = started + step.ms;
+  attempt.value = step.value;
+  attempt.error = step.error;
+  attempt.reason = step.reason;
+}
+
+/** The journal's word over what was seen live. */
+export function takeRun(states: States, run: Run) {
+  for (const step of run.nodes) takeStep(states, step);
+  for (const wait of run.waitingFor) at(states, wait.path).status = "waiting";
+}
+
+export function last(instance: Instance): Attempt {
+  let found: Attempt | undefined;
+  for (const attempt of instance.attempts.values()) {
+    if (!found || (attempt.started ?? 0) >= (found.started ?? 0)) found = attempt;
+  }
+  return found!;
+}
+
+/** The last attempt's status; in a run that is over nothing goes on. */
+export function statusOf(instance: Instance, over: boolean): string {
+  const { status } = last(instance);
+  return over && (status === "running" || status === "waiting") ? "left" : status;
+}
+
+const FIRST = ["failed", "waiting", "running", "left", "ok", "skipped"];
+export type Sum = { status: string; counts: Record<string, number>; ms: number | null; total: number };
+
+/** All instances of a node (or of many) as one. */
+export function sum(found: Instance[], over: boolean, nodes = 0): Sum {
+  const counts: Record<string, number> = {};
+  let ms: number | null = null;
+  for (const instance of found) {
+    const status = statusOf(instance, over);
+    counts[status] = (counts[status] ?? 0) + 1;
+    const { started, ended } = last(instance);
+    if (started !== null && ended !== null) ms = Math.max(ms ?? 0, ended - started);
+  }
+  const begun = FIRST.find((status) => counts[status]);
+  const status = begun === "ok" && nodes > found.length && !over ? "running" : begun ?? "none";
+  return { status, counts, ms, total: found.length };
+}

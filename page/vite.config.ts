@@ -1,0 +1,15 @@
+import { defineConfig } from "vite";
+
+// The built files are committed: `npm ci && npm run build` makes the very same ones again.
+export default defineConfig({
+  oxc: { jsx: { runtime: "automatic" } },
+  build: {
+    outDir: "../src/ropewalk/doors/web/static",
+    emptyOutDir: true,
+    sourcemap: false,
+    modulePreload: false,
+    assetsInlineLimit: 0,
+    target: "es2022",
+  },
+  worker: { format: "es" },
+});

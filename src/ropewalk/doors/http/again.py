@@ -1,0 +1,140 @@
+"""Runs that are gone on with over HTTP: retry, resume, fork, and the answers to what they wait for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...app import App
+from ...engine.engine import new_run_id
+from ...journal import ENDS
+from ...journal.journal import RunRow
+from ...journal.offloop import off_loop
+from ...values import check_json
+from .answers import Answer, Route, Served
+from .given import Definition, Document, loaded_of
+from .live import Live
+from .runs import Awaited, Going, RunId, known, set_going
+
+Nodes = Annotated[list[str], Field(max_length=1000, description="Ids or paths, such as each[3]/fetch.")]
+
+
+class Retried(Awaited):
+    nodes: Nodes = []
+
+
+class Forked(Awaited):
+    """Only what is given differs from the run of before."""
+
+    input: Any = None
+    definition: Definition | None = None
+    document: Document | None = None
+    nodes: Nodes = []
+    run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The id of the fork.")
+
+
+class Approval(BaseModel):
+    """`node` (an id or a path) says which, where there is more than one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    node: str | None = Field(None, max_length=2000)
+    approved: bool = True
+    by: str | None = Field(None, max_length=500)
+    note: str | None = Field(None, max_length=10_000)
+
+
+class Sent(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    event: str = Field(min_length=1, max_length=500)
+    payload: Any = None
+    id: str | None = Field(None, min_length=1, max_length=500, description="The same id is sent once.")
+    early: bool = Field(True, description="Keep it for a wait that has not begun yet.")
+
+
+router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, default_response_class=Answer)
+
+
+@router.get("/waiting")
+def all_waiting(app: Served) -> Answer:
+    """The events and approvals that any run waits for."""
+    return Answer({"waiting": app.runs.waiting()})
+
+
+@router.post("/runs/{run_id:path}/retry", status_code=202)
+async def retry(run_id: RunId, given: Retried, app: Served, live: Going) -> Answer:
+    """Go on with a run that has ended: what failed runs again, or `nodes` and what depends on them."""
+    known(app, run_id)
+    nodes = check_json(given.nodes, "nodes")
+    return await set_going(live, run_id, given.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take))
+
+
+@router.post("/runs/{run_id:path}/resume", status_code=202)
+async def resume(run_id: RunId, given: Awaited, app: Served, live: Going) -> Answer:
+    """Go on with a run whose process is gone, or that waits without one."""
+    if known(app, run_id).status in ENDS:
+        return Answer({"runId": run_id, **await app.resume(run_id)}, 200)
+    return await set_going(live, run_id, given.wait, lambda take: app.resume(run_id, on_event=take))
+
+
+@router.post("/runs/{run_id:path}/fork", status_code=202)
+async def fork(run_id: RunId, given: Forked, app: Served, live: Going) -> Answer:
+    """Start a new run from this one, with another input or definition; what was recorded is used where it fits."""
+    known(app, run_id)
+    how: dict[str, Any] = {"at": check_json(given.nodes, "nodes")}
+    if "input" in given.model_fields_set:
+        how["input"] = check_json(given.input, "input")
+    if given.definition is not None or given.document is not None:
+        loaded, _ = loaded_of(app, given.definition, given.document)
+        how["definition"] = {**loaded.document, "kind": loaded.kind}
+    id = check_json(given.run_id, "runId") if given.run_id is not None else new_run_id()
+    return await set_going(
+        live, id, given.wait, lambda take: app.runs.fork(run_id, new_id=id, on_event=take, **how), forkedFrom=run_id
+    )
+
+
+@router.get("/runs/{run_id:path}/waiting")
+def waiting(run_id: RunId, app: Served) -> Answer:
+    """The events and approvals that it waits for."""
+    known(app, run_id)
+    return Answer({"waiting": app.runs.waiting(run_id)})
+
+
+@router.post("/runs/{run_id:path}/approve")
+async def approve(run_id: RunId, given: Approval, app: Served, live: Going) -> Answer:
+    """Answer an approval. A run that no process has waits for it goes on here."""
+    before = known(app, run_id)
+    said = check_json(given.model_dump(include={"node", "approved", "by", "note"}), "body")
+    name = said.pop("node")
+    answered = await off_loop(app.store, lambda: app.runs.approve(run_id, name, **said))
+    return await _gone_on(app, live, before, {"answered": answered})
+
+
+@router.post("/runs/{run_id:path}/send")
+async def send(run_id: RunId, given: Sent, app: Served, live: Going) -> Answer:
+    """Send it an event. A run that no process has waits for it goes on here."""
+    before = known(app, run_id)
+    said = check_json(given.model_dump(include={"event", "payload", "id", "early"}), "body")
+    event, payload = said.pop("event"), said.pop("payload")
+    sent = await off_loop(app.store, lambda: app.runs.send(run_id, event, payload, **said))
+    return await _gone_on(app, live, before, {"sent": sent})
+
+
+@router.get("/runs/{run_id:path}/diff")
+def diff(
+    run_id: RunId, app: Served, other: Annotated[str, Query(alias="with", max_length=500, description="Another run.")]
+) -> Answer:
+    """What differs between two runs: definition, input, node by node status, value and error, result."""
+    known(app, run_id)
+    known(app, other)
+    return Answer(app.runs.diff(run_id, other))
+
+
+async def _gone_on(app: App, live: Live, before: RunRow, told: dict[str, Any]) -> Answer:
+    """What was answered; a run that was parked `before` goes on in this process, unless workers have it."""
+    if before.status == "waiting" and not app.distributed and not live.holds(before.id):
+        await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
+    return Answer({"runId": before.id, "status": known(app, before.id).status, **told})
