@@ -90,7 +90,9 @@ def test_an_event_is_sent(served: Served) -> None:
 def park(served: Served, id: str) -> None:
     """A run that a command line has left waiting."""
     (served.folder / "wait.yaml").write_text("kind: chain\nnodes:\n  - {id: w, type: wait, approval: 'Ship?'}\n")
-    parked = subprocess.run([COMMAND, "run", "wait.yaml", "--id", id], cwd=served.folder, capture_output=True, text=True)
+    parked = subprocess.run(
+        [COMMAND, "run", "wait.yaml", "--id", id], cwd=served.folder, capture_output=True, text=True
+    )
     assert parked.returncode == 4, parked.stderr
     assert served.get(f"/api/runs/{id}").json()["status"] == "waiting"
 

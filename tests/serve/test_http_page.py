@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from .server import TOKEN, Served
 
@@ -64,8 +67,10 @@ def test_the_page_is_small() -> None:
 
 
 def test_the_wheel_has_the_page(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(PROJECT)]
-    done = subprocess.run(build, capture_output=True, text=True)
+    if importlib.util.find_spec("hatchling") is None and "CI" not in os.environ:
+        pytest.skip("hatchling, which builds the wheel, is not installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    done = subprocess.run(build, cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     inside = {name.removeprefix("ropewalk/doors/web/static/") for name in zipfile.ZipFile(wheel).namelist()}

@@ -18,20 +18,17 @@ from .given import Definition, Document, loaded_of
 from .live import Live
 from .runs import Awaited, Going, RunId, known, set_going
 
-Nodes = Annotated[list[str], Field(max_length=1000, description="Ids or paths, such as each[3]/fetch.")]
+
+class Again(Awaited):
+    nodes: list[str] = Field(default_factory=list, max_length=1000, description="Ids or paths, such as each[3]/fetch.")
 
 
-class Retried(Awaited):
-    nodes: Nodes = []
-
-
-class Forked(Awaited):
+class Forked(Again):
     """Only what is given differs from the run of before."""
 
     input: Any = None
     definition: Definition | None = None
     document: Document | None = None
-    nodes: Nodes = []
     run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The id of the fork.")
 
 
@@ -65,7 +62,7 @@ def all_waiting(app: Served) -> Answer:
 
 
 @router.post("/runs/{run_id:path}/retry", status_code=202)
-async def retry(run_id: RunId, given: Retried, app: Served, live: Going) -> Answer:
+async def retry(run_id: RunId, given: Again, app: Served, live: Going) -> Answer:
     """Go on with a run that has ended: what failed runs again, or `nodes` and what depends on them."""
     known(app, run_id)
     nodes = check_json(given.nodes, "nodes")

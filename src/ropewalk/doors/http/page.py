@@ -32,4 +32,6 @@ def asset(name: str) -> FileResponse:
 def index(path: str) -> FileResponse:
     if path == "api" or path.startswith("api/"):
         raise HTTPException(404, "Not Found")
-    return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"})
+    return FileResponse(
+        STATIC / "index.html", media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"}
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...app import App
 from ...errors import NotFound
@@ -44,6 +44,23 @@ async def ls(
     tools = sorted(app.toolbox.list(), key=lambda t: str(t.id))
     listed = [t.to_dict() for t in tools if wanted in f"{t.id}\n{t.description or ''}".casefold()]
     return Answer({"tools": listed, "failures": {name: str(why) for name, why in app.toolbox.failures.items()}})
+
+
+class Wanted(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(max_length=10_000, description="What is to be done, in words.")
+    limit: int = Field(20, ge=1, le=100)
+
+
+@router.post("/select")
+async def select(given: Wanted, app: Served) -> Answer:
+    """The tools that fit a request, the best first."""
+    await app.connect()
+    words = set(check_json(given.query, "query").casefold().split())
+    scored = [(sum(w in f"{t.id} {t.description}".casefold() for w in words), t.id) for t in app.toolbox.list()]
+    best = sorted((-score, str(id)) for score, id in scored if score)[: given.limit]
+    return Answer({"results": [{"id": id, "score": -score / len(words)} for score, id in best]})
 
 
 @router.get("/{tool_id:path}")
