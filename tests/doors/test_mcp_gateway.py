@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from mcp_project import ERAS, Served, served
 
-from ropewalk.doors.mcp.find import by_words
-from ropewalk.doors.mcp.offer import Offered
 from ropewalk.tools.mcp import McpServers, ServerRefused
 from ropewalk.tools.result import ProgressEvent
 from tools.mcp_lab import node_script, odd_http
@@ -222,7 +220,7 @@ def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
                 await mcp.call_tool("here", "find_tools", {"query": "report progress", "limit": 2})
             ).structured_content
             assert found["total"] == 17
-            assert [tool["name"] for tool in found["tools"]] == ["odd__progress"]
+            assert found["tools"][0]["name"] == "odd__progress"
             assert found["tools"][0]["inputSchema"] == {"type": "object"}
             told: list[ProgressEvent] = []
             through = {"name": "odd__progress", "arguments": {"count": 2}}
@@ -240,20 +238,3 @@ def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
             assert unknown.content[0].text == "name: there is no tool 'odd__eco'; did you mean odd__echo?"
 
     asyncio.run(case())
-
-
-def test_plain_words_find_the_tool_that_is_named_for_them_first() -> None:
-    async def call(args: Any, asked: Any) -> Any:
-        raise AssertionError("not called")
-
-    def offered(name: str, description: str) -> Offered:
-        return Offered(id=name, wanted=name, description=description, input_schema={}, call=call)
-
-    tools = [
-        offered("git__log", "Shows the commits."),
-        offered("git__status", "What has changed since the last commit."),
-        offered("mail__send", "Sends a message."),
-    ]
-    assert by_words("show the commit log", tools, 5) == ["git__log", "git__status"]
-    assert by_words("sending mail", tools, 5) == ["mail__send"]
-    assert by_words("weather", tools, 5) == []

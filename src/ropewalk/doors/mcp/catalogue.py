@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .find import CALL, FIND, Select, by_words, call_tool, find_tools
+from .find import CALL, FIND, call_tool, find_tools
 from .names import unique_names
 from .offer import Offered, Source
 
@@ -14,15 +14,8 @@ class Catalogue:
     """The tools of some sources. Where there are more than `most_listed`, only those of `always` are listed as far as
     they fit, and `find_tools` and `call_tool` for the rest; every tool can be called by its name all the same."""
 
-    def __init__(
-        self,
-        always: Sequence[Source],
-        others: Sequence[Source] = (),
-        *,
-        most_listed: int = 100,
-        select: Select = by_words,
-    ) -> None:
-        self._always, self._others, self._most, self._select = tuple(always), tuple(others), most_listed, select
+    def __init__(self, always: Sequence[Source], others: Sequence[Source] = (), *, most_listed: int = 100) -> None:
+        self._always, self._others, self._most = tuple(always), tuple(others), most_listed
         self._version: Any = None
         self._tools: dict[str, Offered] = {}
         self._listed: dict[str, Offered] = {}
@@ -55,7 +48,7 @@ class Catalogue:
         listed = tools
         if len(tools) > self._most:
             first = always if len(always) <= self._most else []
-            listed = {FIND: find_tools(tools, self._select), CALL: call_tool(tools)}
+            listed = {FIND: find_tools(tools), CALL: call_tool(tools)}
             listed |= {names[one.id]: one for one in first}
         # The version of before the look: what changes meanwhile is seen next time.
         self._tools, self._listed, self._version = tools, listed, version

@@ -1,16 +1,17 @@
 """`find_tools` and `call_tool`: what stands in a list in place of hundreds of tools.
 
 A long list eats the context of a model and makes it choose worse. So it is shown two tools: one finds those that fit
-a request, with their schemas, the other calls one of them. What ranks them is a `Select`, the app's selector where it
-has one.
+a request, with their schemas, the other calls one of them. The selector of `select/` ranks them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+import asyncio
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
 
+from ...select.selector import Selector
 from ...values import Json, closest
 from .answers import failed, given
 from .offer import Asked, Offered
@@ -20,20 +21,26 @@ FIND: Final = "find_tools"
 CALL: Final = "call_tool"
 _MOST: Final = 50
 _USUAL: Final = 8
-_WORD: Final = re.compile(r"[a-z0-9]+")
-_STEM: Final = 4  # letters that two forms of a word share at least
+_THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
 
 
-class Select(Protocol):
-    """Ranks tools for a request: ids, the best first, at most `limit`, only those that fit."""
+def find_tools(tools: Mapping[str, Offered]) -> Offered:
+    """The tool that finds the others."""
 
-    def __call__(self, query: str, tools: Sequence[Offered], limit: int, /) -> list[str]: ...
+    @cache
+    def selector() -> Selector:
+        listed = tools.items()
+        cards = [
+            {"name": name, "description": one.description, "inputSchema": one.input_schema} for name, one in listed
+        ]
+        return Selector(cards)
 
+    def best(query: str, limit: int) -> list[str]:
+        chosen = selector().select(query, maxResults=limit, threshold=_THRESHOLD)
+        return [str(one["name"]) for one in chosen["results"]]
 
-def find_tools(tools: Mapping[str, Offered], select: Select) -> Offered:
-    """The tool that finds the others; `tools` is read at each call."""
     names = "the tools of this server by what you want to do; gives their names, descriptions and input schemas"
-    found: dict[str, Json] = {
+    row: dict[str, Json] = {
         "type": "object",
         "properties": {
             "name": {"type": "string"},
@@ -44,7 +51,7 @@ def find_tools(tools: Mapping[str, Offered], select: Select) -> Offered:
     }
     output: dict[str, Json] = {
         "type": "object",
-        "properties": {"tools": {"type": "array", "items": found}, "total": {"type": "integer"}},
+        "properties": {"tools": {"type": "array", "items": row}, "total": {"type": "integer"}},
         "required": ["tools", "total"],
     }
 
@@ -54,11 +61,10 @@ def find_tools(tools: Mapping[str, Offered], select: Select) -> Offered:
             return failed("query: say what you want to do", {"kind": "InvalidInput"})
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
             return failed(f"limit: a whole number from 1 to {_MOST}", {"kind": "InvalidInput"})
-        by_id = {one.id: (name, one) for name, one in tools.items()}
-        best = [by_id[id] for id in select(query, list(tools.values()), limit) if id in by_id]
+        found = [(name, tools[name]) for name in await asyncio.to_thread(best, query, limit)]
         rows = [
             {"name": name, "description": one.description, "inputSchema": shown_input(one.input_schema)}
-            for name, one in best
+            for name, one in found
         ]
         return given({"tools": rows, "total": len(tools)}, output)
 
@@ -109,22 +115,3 @@ def call_tool(tools: Mapping[str, Offered]) -> Offered:
         call=call,
         verbatim=True,
     )
-
-
-def by_words(query: str, tools: Sequence[Offered], limit: int) -> list[str]:
-    """Those that share words with the request, in their name above all. Good enough for small lists."""
-    asked = set(_WORD.findall(query.lower()))
-    scored = []
-    for tool in tools:
-        name = set(_WORD.findall(tool.wanted.lower().replace("_", " ")))
-        text = set(_WORD.findall(tool.description.lower()))
-        score = sum(3 * _shared(word, name) + _shared(word, text) for word in asked)
-        if score:
-            scored.append((-score, tool.id))
-    return [id for _, id in sorted(scored)[:limit]]
-
-
-def _shared(word: str, words: set[str]) -> bool:
-    if word in words:
-        return True
-    return len(word) >= _STEM and any(w.startswith(word[:-1]) or word.startswith(w) for w in words if len(w) >= _STEM)
