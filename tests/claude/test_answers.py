@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -98,17 +97,18 @@ def test_a_server_that_is_down_leaves_its_tools_out_and_a_wrong_name_is_an_error
 
 
 def test_tools_are_selected_for_a_request() -> None:
-    class Selector:
-        def select_tools(self, query: str, options: Any) -> Any:
-            assert (query, dict(options)) == ("see things", {"max_results": 1})
-            return {"results": [{"name": "look", "score": 0.9}]}
+    @tool(namespace="mail")
+    async def send_mail(to: str, text: str) -> str:
+        """Send an e-mail message to somebody."""
+        return "sent"
 
     async def run() -> None:
         model = ScriptedModel("done")
-        async with App("memory", tools=[look, act], model=model) as app:
-            app.selector = Selector()  # type: ignore[attr-defined]
-            await complete_with_tools("go", tools=select("see things", max_results=1), app=app)
-        assert [one["name"] for one in model.requests[0].tools] == ["look"]
+        async with App("memory", tools=[look, act, send_mail], model=model) as app:
+            for _ in range(2):  # the second time the loop's own tools are in the toolbox, too
+                chosen = select("send an e-mail message to Ann", max_results=1)
+                await complete_with_tools("go", tools=chosen, app=app)
+        assert [[one["name"] for one in request.tools] for request in model.requests] == [["send_mail"]] * 2
 
     asyncio.run(run())
     with pytest.raises(ConfigError, match="no selector"):

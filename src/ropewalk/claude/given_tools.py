@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from ..dialects.agent_flow import MODEL
+from ..dialects.agent_flow import APPROVAL, MODEL
 from ..errors import ConfigError, NotFound
 from ..frozen import dataclass
 from ..tools.tool import Tool, tool_from
@@ -33,10 +33,10 @@ def select(query: str, **options: Any) -> Selected:
 
 
 class Selector(Protocol):
-    """Finds tools for a request."""
+    """Finds tools for a request: `ropewalk.select.selector.Selector` is one."""
 
-    def select_tools(self, query: str, options: Mapping[str, Any], /) -> Any:
-        """`{results: [{name, ...}]}`, best first."""
+    def select(self, query: str, options: Mapping[str, Any] | None = None, /, **more: Any) -> Any:
+        """`{results: [{name, ...}]}`, best first; a name is a tool's id."""
         ...
 
 
@@ -51,7 +51,7 @@ async def resolve(
     if given is None:
         return [], []
     if isinstance(given, Selected):
-        return _selected(given, selector), []
+        return await _selected(given, toolbox, selector), []
     if isinstance(given, Toolbox):
         found = [tool.id for tool in given.list() if tool.namespace != OWN]
         for name in found if given is not toolbox else ():
@@ -117,9 +117,11 @@ def _why(name: str, toolbox: Toolbox) -> str:
     return "; ".join(f"{server}: {why}" for server, why in failures.items())
 
 
-def _selected(given: Selected, selector: Selector | None) -> list[str]:
+async def _selected(given: Selected, toolbox: Toolbox, selector: Selector | None) -> list[str]:
     if selector is None:
-        raise ConfigError("there is no selector here to find tools with; name them")
-    found = selector.select_tools(given.query, given.options)
-    rows = found["results"] if isinstance(found, Mapping) else found.results
-    return [str(row["name"] if isinstance(row, Mapping) else row.name) for row in rows]
+        raise ConfigError("there is no selector here to find tools with; give an app, or name the tools")
+    await toolbox.connect()
+    options = dict(given.options)
+    left_out = [*options.pop("exclude_tools", options.pop("excludeTools", ())), MODEL, APPROVAL]
+    found = selector.select(given.query, excludeTools=left_out, **options)
+    return [str(row["name"]) for row in found["results"]]
