@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from ..errors import ExecutionFailed, JournalConflict, NodeFailed, Problem, ToolError
@@ -27,14 +27,28 @@ class PastFailure(ExecutionFailed):
         self.kind = recorded["kind"]
 
 
-def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot) -> Step:
-    """A tool call: its result is committed before anything depends on it. `send` makes the call.
+class Pledge:
+    """The result of a call that is about to be committed: awaited, it is the value once it is."""
+
+    __slots__ = ("_committed", "_value")
+
+    def __init__(self, value: Json, committed: asyncio.Future[None]) -> None:
+        self._value, self._committed = value, committed
+
+    def __await__(self) -> Generator[Any, None, Json]:
+        yield from self._committed
+        return self._value
+
+
+def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot, pledges: bool = False) -> Step:
+    """A tool call: its result is committed before anything depends on it. `send` makes the call. One that
+    `pledges` leaves it to its region to wait for the commit.
 
     `shown` gives the arguments as they may be written down (secrets as references); only their
     digest is kept. A recorded call with other arguments is a JournalConflict.
     """
 
-    async def run(frame: Frame) -> Json:
+    async def run(frame: Frame) -> Json | Pledge:
         run_ = frame[RUN]
         args = get(frame)
         path = path_of(frame, spot)
@@ -70,7 +84,10 @@ def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot) -> Step:
             await run_.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run_.now()))
             raise
         value = run_.redact(value)
-        await run_.log.append(Entry(path, "call", spot.id, value, mark, started, run_.now()))
+        committed = run_.log.append(Entry(path, "call", spot.id, value, mark, started, run_.now()))
+        if pledges and not committed.done():
+            return Pledge(value, committed)
+        await committed
         return value
 
     return Step(whole, run)

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..ir import Getter, Yield
 from ..values import NOT_JSON, Json
+from .durable import Pledge
 from .failure import failure
 from .frame import FIRST, LANE, RUN, Frame, Spot, node_at
 from .lane import Lane, clock, lane_of_task
@@ -34,6 +35,9 @@ Finish = Callable[[Frame], Yield]
 Tell = Callable[[Frame, int], None] | None
 Needs = list[list[int]]
 Made = Callable[..., Spill]
+_Work = tuple[list[Any], list[int], list[int], int | None, int, bool, Finish, Tell, bool]
+"""A graph as it was compiled: its nodes with those that wait for each, how many each waits for, those
+that wait for none, how many at once, how many may wait for their commits, and so on."""
 
 
 def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, flat: bool) -> Run:
@@ -134,26 +138,36 @@ def graph(
     cells: list[Cell], spots: list[Spot], needs: Needs, limit: int | None, finish: Finish, tell: Tell, waits: bool
 ) -> Run:
     """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
-    record is a flat list too: the frame, None, then node, start, end in the order they ended."""
+    record is a flat list too: the frame, None, then node, start, end in the order they ended.
+
+    A node whose call has come to its end and only has to be committed is left aside until nothing
+    else is ready: so a hundred that return at once are one batch, and no task is made for any."""
     table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _waiting(needs), strict=True)]
-    counts, found = [len(before) for before in needs], searched(cells)
+    counts, found, most = [len(before) for before in needs], searched(cells), limit or len(cells)
     roots = [index for index, left in enumerate(counts) if not left]
 
-    async def run(frame: Frame) -> Yield:
-        track: list[Any] = [frame, None]
-        run_ = frame[RUN]
-        run_.records.append(track)
-        add, left, ready = track.extend, counts.copy(), deque(roots)
-        pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
+    return in_rounds(partial(_play, (table, counts, roots, limit, most, found, finish, tell, waits)))
 
-        async def drain(given: Lane | None = None) -> None:
-            lane = given if given is not None else spill.join()
-            spot: Any = None
-            outer, lane.track = lane.track, None
-            try:
-                while ready and not spill.closing:
+
+async def _play(work: _Work, frame: Frame) -> Yield:
+    """Run one instance of a graph to its end."""
+    table, counts, roots, limit, most, found, finish, tell, waits = work
+    track: list[Any] = [frame, None]
+    run_ = frame[RUN]
+    run_.records.append(track)
+    add, left, ready = track.extend, counts.copy(), deque(roots)
+    pledged: deque[tuple[Pledge, Any, Hook | None, int, Spot, float]] = deque()
+    pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
+
+    async def drain(given: Lane | None = None) -> None:
+        lane = given if given is not None else spill.join()
+        spot: Any = None
+        outer, lane.track = lane.track, None
+        try:
+            while (ready or pledged) and not spill.closing:
+                if ready and len(pledged) < most:
                     start, waits, take, write, slot, spot, after = table[pop()]
-                    if ready and spill.handle is None:
+                    if (ready or pledged) and spill.handle is None:
                         spill.offer()
                     lane.spot, lane.since = spot, (began := clock())
                     value = start(frame)
@@ -163,32 +177,38 @@ def graph(
                             raw, value = value, take(value)
                             if value is NOT_JSON:
                                 value = spot.direct.settle(raw)
-                    frame[slot] = value
-                    if write is not None:
-                        write(frame, value)
-                    add((spot, began, clock()))
-                    if run_.ending:
-                        raise asyncio.CancelledError
-                    for index in after:
-                        left[index] = now = left[index] - 1
-                        if not now:
-                            push(index)
-            except BaseException as exc:  # noqa: BLE001 - it goes on
-                raised = failure(exc, spot, frame, lane)
-                if given is None and spill.fail(raised, lane):
-                    return
-                raise raised from raised.__cause__
-            finally:
-                lane.spot, lane.track = None, outer
-                if given is None:
-                    spill.leave(lane)
+                        elif type(value) is Pledge:
+                            pledged.append((value, after, write, slot, spot, began))
+                            continue
+                else:
+                    pledge, after, write, slot, spot, began = pledged.popleft()
+                    lane.spot, lane.since = spot, began
+                    value = await pledge
+                frame[slot] = value
+                if write is not None:
+                    write(frame, value)
+                add((spot, began, clock()))
+                if run_.ending:
+                    raise asyncio.CancelledError
+                for index in after:
+                    left[index] = now = left[index] - 1
+                    if not now:
+                        push(index)
+        except BaseException as exc:  # noqa: BLE001 - it goes on
+            raised = failure(exc, spot, frame, lane)
+            if given is None and spill.fail(raised, lane):
+                return
+            raise raised from raised.__cause__
+        finally:
+            lane.spot, lane.track = None, outer
+            if given is None:
+                spill.leave(lane)
 
-        kind: Made = partial(Counted, run_.waits) if waits else Spill
-        spill = kind(drain, lambda: len(ready), limit, frame[LANE], found)
-        await spill.run()
-        return finish(frame)
-
-    return in_rounds(run)
+    kind: Made = partial(Counted, run_.waits) if waits else Spill
+    # What only waits for its commit needs one more lane, not one for each.
+    spill = kind(drain, lambda: len(ready) + bool(pledged), limit, frame[LANE], found)
+    await spill.run()
+    return finish(frame)
 
 
 def _told(tell: Callable[[Frame, int], None], frame: Frame, ready: deque[int]) -> Callable[[int], None]:

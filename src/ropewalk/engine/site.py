@@ -184,7 +184,11 @@ class CompileSite:
         if self.builder.durable:
             shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
             send = self._sender(bound)
-            return durable.call(tool, send if more is None else _sending(send, more), get, shown, spot)
+            if more is not None:
+                send = _sending(send, more)
+            # A region of nodes that run at once waits for their commits together.
+            pledges = not spot.region.sequential and self.builder.bare(spot)
+            return durable.call(tool, send, get, shown, spot, pledges)
         if more is not None:
             get = _merged(get, more)
         if bound.direct is not None and not self.builder.secrets:
