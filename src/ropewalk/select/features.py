@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .index import BITS, Index, pairs_of, signature, trigrams
+from .lexicon import lexicon
 from .request import Request, Term
 from .synonyms import groups
 from .text import STOP, stemmer
@@ -92,9 +94,16 @@ class Reading:
             found.append((meant, CORRECTED))
             found.extend((stems(piece), 0.8) for piece in index.lexicon.split(plain) if piece not in STOP)
             stem = meant
-        found.extend((other, SYNONYM) for other in groups().get(stem, ()))
-        found.extend((stems(word), RELATED * like) for word, like in index.lexicon.near(plain) if like >= LEAST_LIKE)
-        return found
+        return [*found, *_alike(stem, plain)]
+
+
+@lru_cache(maxsize=50_000)
+def _alike(stem: str, plain: str) -> tuple[tuple[str, float], ...]:
+    """The stems of words that mean much the same, whatever the tools."""
+    stems = stemmer()
+    found = [(other, SYNONYM) for other in groups().get(stem, ())]
+    found.extend((stems(word), RELATED * like) for word, like in lexicon().near(plain) if like >= LEAST_LIKE)
+    return tuple(found)
 
 
 class Candidates:
@@ -125,22 +134,21 @@ class Candidates:
         for way in ways:
             if len(self.slots) == 0:
                 break
-            scores = np.bincount(self.slots, way[self.places] * value, size)
+            scores = np.bincount(self.slots, way[self.places] * value, size).astype(np.float32)
             chosen.append(self._best(scores, allowed, share if way is not reading.worth else (most * 2) // 3))
         if size <= DENSE:
             for vector in reading.clause_vectors if len(reading.clause_vectors) < 4 else reading.vector[None]:
-                near = index.vectors[:size] @ vector.astype(np.float16)
+                near = index.vectors[:size] @ vector
                 chosen.append(self._best(near, allowed, max(10, most // 3)))
         return np.unique(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
 
     def _best(self, scores: Array, allowed: Array | None, most: int) -> Array:
         if allowed is not None:
             scores = np.where(allowed, scores, 0)
-        if len(scores) > most:
-            picked = np.argpartition(scores, len(scores) - most)[len(scores) - most :]
-        else:
-            picked = np.arange(len(scores))
-        return picked[scores[picked] > 0]
+        picked = np.flatnonzero(scores > 0)  # first: among many zeros the partition is slow
+        if len(picked) > most:
+            picked = picked[np.argpartition(scores[picked], len(picked) - most)[len(picked) - most :]]
+        return picked
 
     def measure(self, slots: Array, near: Array | None = None) -> Array:
         """One row of features (see NAMES) for each of these slots; `near` as in `find`."""
@@ -185,14 +193,11 @@ class Candidates:
         """How much of a tool's name the request says, the rarer words counting more."""
         index = self.index
         said = np.zeros(len(index.postings) + 1, np.float32)  # the last one stands for "no word"
-        rarity = np.zeros(len(index.postings) + 1, np.float32)
         for term, _, likeness in self.reading.variants:
             said[term] = likeness
         own = index.name_terms[slots]
-        frequencies = {t: index.rarity(index.frequency(t)) for t in set(own.ravel().tolist()) if t >= 0}
-        for term, value in frequencies.items():
-            rarity[term] = value
-        weights = rarity[own]
+        counts = np.frombuffer(index.counts, np.int32)[own].astype(np.float32)
+        weights = np.log1p((len(index) - counts + 0.5) / (counts + 0.5)) * (own >= 0)
         out[:, 7] = (weights * said[own]).sum(1) / (weights.sum(1) + 1e-6)
 
     def _letters(self, slots: Array, out: Array) -> None:
@@ -212,11 +217,11 @@ class Candidates:
 
     def _meaning(self, slots: Array, out: Array) -> None:
         index, reading = self.index, self.reading
-        vectors = index.vectors[slots].astype(np.float32)
+        vectors = index.vectors[slots]
         near = vectors @ reading.vector
         out[:, 11] = near
         out[:, 12] = near - float(near.max(initial=0.0))
-        out[:, 13] = index.name_vectors[slots].astype(np.float32) @ reading.vector
+        out[:, 13] = index.name_vectors[slots] @ reading.vector
         if len(reading.clause_vectors) > 1:
             out[:, 17] = (vectors @ reading.clause_vectors.T).max(1)
         else:

@@ -64,6 +64,7 @@ class Index:
         self.slots: dict[str, int] = {}
         self.terms: dict[str, int] = {}
         self.postings: list[Postings | None] = []
+        self.counts = array("i")  # tools that have a word, by its number
         self.by_category: dict[str, set[int]] = {}
         self.by_namespace: dict[str, set[int]] = {}
         self.by_name: dict[str, set[int]] = {}
@@ -79,8 +80,8 @@ class Index:
     def _room(self, room: int) -> None:
         old = self._columns() if self.cards else {}
         size = self.lexicon.size
-        self.vectors = np.zeros((room, size), np.float16)
-        self.name_vectors = np.zeros((room, size), np.float16)
+        self.vectors = np.zeros((room, size), np.float32)
+        self.name_vectors = np.zeros((room, size), np.float32)
         self.name_terms = np.full((room, NAME_WORDS), -1, np.int32)
         self.described = np.ones(room, np.float32)
         self.trigrams = np.zeros((room, BITS // 8), np.uint8)
@@ -103,8 +104,7 @@ class Index:
         return len(self.cards)
 
     def frequency(self, term: int) -> int:
-        found = self.postings[term]
-        return len(found.slots) if found is not None else 0
+        return self.counts[term]
 
     def rarity(self, frequency: int) -> float:
         """The inverse document frequency of a word that so many tools have."""
@@ -150,6 +150,7 @@ class Index:
             found = self.postings[term]
             assert found is not None
             found.drop(slot)
+            self.counts[term] -= 1
             if not found.slots:
                 self._forget(term)
         self._term_ids[slot] = array("i")
@@ -179,11 +180,12 @@ class Index:
             return known
         if self._free_terms:
             made = self._free_terms.pop()
-            self._words[made], self.postings[made] = word, Postings()
+            self._words[made], self.postings[made], self.counts[made] = word, Postings(), 0
         else:
             made = len(self.postings)
             self._words.append(word)
             self.postings.append(Postings())
+            self.counts.append(0)
         self.terms[word] = made
         return made
 
@@ -210,6 +212,7 @@ class Index:
             posting = self.postings[number]
             assert posting is not None
             posting.put(slot, amount / (SATURATION + amount), where[stem])
+            self.counts[number] += 1
         self._term_ids[slot] = array("i", ids)
         self._columns_of(slot, kept, plain_name)
 

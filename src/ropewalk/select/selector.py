@@ -16,6 +16,7 @@ from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
 from ..journal.use import ToolUse, UseStore
 from ..values import Json, closest
 from .card import Card, card_of
+from .explanation import fields_of, why
 from .options import NoTools, Options, read_options
 from .usage import Rate, Usage, use_of
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ..tools.toolbox import Toolbox
     from .documented import Intent
     from .embed import Embedder, Vectors
-    from .hybrid import Ranking
     from .index import Index
     from .request import Request
 
@@ -194,7 +194,7 @@ class Selector:
         both = zip(ranking.scores.tolist(), ranking.slots.tolist(), strict=True)
         scored = [(score, slot, n) for n, (score, slot) in enumerate(both)]
         kept, total = self._cut(scored, options)
-        return [self._result(slot, score, _why(ranking, place)) for score, slot, place in kept], total
+        return [self._result(slot, score, why(ranking, place)) for score, slot, place in kept], total
 
     def _documented(
         self, request: Request, options: Options, table: Mapping[str, Intent], intent: str | None
@@ -218,17 +218,26 @@ class Selector:
     def _cut(self, scored: list[tuple[float, int, int]], options: Options) -> tuple[list[tuple[float, int, int]], int]:
         """The best of (score, slot, place): past success counts, equals stand by name."""
         rated = []
-        cards = self._index.cards
+        cards, rates = self._index.cards, self._usage.rates() if self._learn else {}
+        if not rates and not options.recent:  # nothing moves a score: the others need not be looked at
+            scored = [one for one in scored if one[0] >= options.threshold and one[0] > 0]
+            scored.sort(reverse=True)
+            total = len(scored)
+            if total > options.max_results:
+                last = scored[options.max_results - 1][0] - 1e-4
+                scored = [one for one in scored if one[0] >= last]
+        else:
+            total = 0
         for score, slot, place in scored:
             card = cards[slot]
             assert card is not None
-            rate = self._usage.rate(card.key) if self._learn else None
+            rate = rates.get(card.key)
             value = min(1.0, score * rate.factor) if rate is not None else score
             if value >= options.threshold and value > 0:
                 recent = card.key in options.recent or card.name in options.recent
-                rated.append((-round(value * RECENT if recent else value, 6), card.key, value, slot, place))
+                rated.append((-round(value * RECENT if recent else value, 4), card.key, value, slot, place))
         rated.sort()
-        return [(value, slot, place) for _, _, value, slot, place in rated[: options.max_results]], len(rated)
+        return [(value, slot, place) for _, _, value, slot, place in rated[: options.max_results]], total or len(rated)
 
     def _allowed(self, options: Options) -> Array | None:
         """Of each slot whether it may be chosen; None when all may."""
@@ -268,7 +277,7 @@ class Selector:
             posting = index.postings[number] if number is not None else None
             if posting is not None and slot in posting.slots:
                 bits[term] = posting.fields[posting.slots.index(slot)]
-        found = {terms[term]: _fields(bit) for term, bit in bits.items() if bit}
+        found = {terms[term]: fields_of(bit) for term, bit in bits.items() if bit}
         fields = sorted({field for names in found.values() for field in names})
         return {"strategy": strategy, "fields": fields, "terms": found}
 
@@ -322,7 +331,7 @@ class Selector:
     def stats(self) -> dict[str, Rate]:
         """How often each tool that was used succeeded."""
         with self._lock:
-            return self._usage.rates()
+            return dict(sorted(self._usage.rates().items()))
 
     def learnt(self, tool: str | None = None) -> list[ToolUse]:
         """What is remembered: the requests of each tool, the newest first."""
@@ -353,34 +362,3 @@ class Selector:
         """Delete what was learnt of one tool, or all of it; gives how many requests went."""
         with self._lock:
             return self._usage.forget(tool)
-
-
-def _fields(bits: int) -> list[Json]:
-    from .card import FIELDS
-
-    return [name for number, name in enumerate(FIELDS) if bits >> number & 1]
-
-
-def _why(ranking: Ranking, place: int) -> dict[str, Json]:
-    """What speaks for a result: the request's words it has and where, and what each feature adds."""
-    from .features import NAMES
-    from .hybrid import weight_row
-
-    assert ranking.order is not None
-    found = ranking.found
-    column = int(ranking.order[place])
-    terms = found.reading.request.terms
-    likeness, bits = found.present[:, column].tolist(), found.fields_hit[:, column].tolist()
-    said: dict[str, Json] = {
-        term.plain: {"likeness": round(like, 2), "fields": _fields(bit)}
-        for term, like, bit in zip(terms, likeness, bits, strict=True)
-        if like > 0
-    }
-    everywhere = 0
-    for bit in bits:
-        everywhere |= bit
-    row = ranking.features[column].tolist()
-    adds = zip(NAMES, row, weight_row(ranking.with_model), strict=True)
-    added = {name: round(value * weight, 3) for name, value, weight in adds}
-    features: dict[str, Json] = {name: value for name, value in added.items() if value}
-    return {"strategy": "hybrid", "fields": _fields(everywhere), "terms": said, "features": features}

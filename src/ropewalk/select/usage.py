@@ -87,7 +87,7 @@ class Usage:
     def rates(self) -> dict[str, Rate]:
         """Of every tool that was used, by name."""
         self._load()
-        return dict(sorted(self._rates.items()))
+        return self._rates
 
     def learnt(self, tool: str | None = None) -> list[ToolUse]:
         """What is remembered, of one tool or of all, by tool and newest first."""
