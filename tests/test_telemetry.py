@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ropewalk import App
+from ropewalk.claude.scripted import ScriptedModel, wants
 from ropewalk.telemetry import from_environment, instrument
 
 pytestmark = pytest.mark.anyio
@@ -24,11 +25,11 @@ pytestmark = pytest.mark.anyio
 class Seen:
     """An app whose runs are traced into memory."""
 
-    def __init__(self, *tools: Any, store: str = "memory") -> None:
+    def __init__(self, *tools: Any, store: str = "memory", model: Any = None) -> None:
         self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
         tracers = TracerProvider()
         tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.app = App(store, tools=tools)
+        self.app = App(store, tools=tools, model=model)
         self.tracers = tracers
         instrument(self.app, tracers=tracers, meters=MeterProvider(metric_readers=[self.reader]))
 
@@ -141,6 +142,20 @@ async def test_a_composed_tool_is_a_run_below_the_call_of_it() -> None:
         await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "composed")]})
     assert ("invoke_workflow inner", "a") in seen.tree()
     assert ("b", "invoke_workflow inner") in seen.tree()
+
+
+async def test_a_turn_of_a_model_says_what_it_took() -> None:
+    seen = Seen(later, model=ScriptedModel(wants("later", {"x": 1}), "done"))
+    async with seen.app as app:
+        done = await app.run({"kind": "agent", "name": "helper", "prompt": "go", "tools": ["later"]})
+    assert done.status == "completed", done.to_dict()
+    chats = [s for s in seen.spans if s.name == "chat"]
+    assert len(chats) == 2
+    attributes = dict(chats[0].attributes or {})
+    assert attributes["gen_ai.operation.name"] == "chat"
+    assert attributes["gen_ai.response.finish_reasons"] == ("tool_use",)
+    assert isinstance(attributes["gen_ai.usage.input_tokens"], int)
+    assert "invoke_agent helper" in {span.name for span in seen.spans}
 
 
 async def test_a_stopped_run_leaves_no_open_span(tmp_path: Path) -> None:

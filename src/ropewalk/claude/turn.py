@@ -20,10 +20,16 @@ from ..values import Json
 from .blocks import RESULT_SIZE, rendered
 from .decision import REASONS, Before, decide
 from .definitions import Cards, cards_of
-from .model import ModelClient, Request
+from .model import Answer, ModelClient, Request
 
 LONGEST_TURN: Final = 3600.0
 """Seconds; the client has a limit of its own per request."""
+_USAGE: Final = {
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "cache_read_input_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "cache_creation_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
+}
 _log = logging.getLogger("ropewalk.tools")
 Listener = Callable[[dict[str, Json]], Any]
 _listener: ContextVar[Listener | None] = ContextVar("ropewalk_claude_listener", default=None)
@@ -73,6 +79,7 @@ class Turns:
         before = Before(options, cards, trace, totals or {})
         request = _request(options, cards, messages, trace)
         answer = await self._client().turn(request, _teller(tell))
+        _trace(answer)
         if options.get("cost_budget") is not None and answer.cost is None:
             said = f"no price is known for {answer.model or 'the model'}; set a token_budget instead of a cost_budget"
             raise ModelError(said)
@@ -132,6 +139,21 @@ def _say(turn: Mapping[str, Any], tell: Listener | None) -> None:
     tell({"type": "turn", "round": turn["totals"]["rounds"], "usage": turn["usage"], "cost": turn["cost"]})
     for use in uses:
         tell({"type": "tool_use", **{key: use[key] for key in ("id", "tool", "name", "input", "error", "same_as")}})
+
+
+def _trace(answer: Answer) -> None:
+    """Say of the span that the turn is made in, if there is one, which model answered and what it took."""
+    from opentelemetry import trace  # comes with the MCP library, which the extra `claude` has
+
+    span = trace.get_current_span()
+    if not span.is_recording():
+        return
+    span.set_attribute("gen_ai.provider.name", "anthropic")
+    span.set_attribute("gen_ai.response.model", answer.model)
+    span.set_attribute("gen_ai.response.finish_reasons", [answer.stop_reason])
+    for kind, count in answer.usage.items():
+        if kind in _USAGE:
+            span.set_attribute(_USAGE[kind], count)
 
 
 def _unfinished(turn: Mapping[str, Any], stop: str) -> str:
