@@ -14,7 +14,7 @@ import { Waits } from "./waits";
 
 const VIEWS = [["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["tools", "Tools"]];
 const KEYS = [
-  ["/", "to the search of this view"], ["↓ ↑ or j k", "along a list"], ["Enter", "open; in a graph: select"],
+  ["/", "to the search of this view"], ["↓ ↑ or j k", "along a list; ↓ from the search into it"], ["Enter", "open; in a graph: select"],
   ["Tab", "to the next thing, nodes of a graph too"], ["g then r, w, d, t", "runs, waiting, definitions, tools"],
   ["Esc", "close what is open"], ["?", "this list"],
 ];
@@ -42,6 +42,8 @@ function Page() {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (target.matches("input, textarea, select")) {
         if (event.key === "Escape") target.blur();
+        const row = target.matches("[type=search]") && event.key === "ArrowDown" && document.querySelector<HTMLElement>("[data-row]");
+        if (row) (event.preventDefault(), row.focus());
         return;
       }
       if (event.key === "/") {

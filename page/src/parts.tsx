@@ -159,6 +159,7 @@ export function JsonField({ label, text, onText, rows = 6 }: {
       <textarea
         rows={rows}
         spellCheck={false}
+        aria-label={label}
         value={text}
         aria-invalid={wrong !== ""}
         onChange={(event) => onText(event.target.value)}

@@ -50,7 +50,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         </span>
         <Cost run={run} />
         <div className="acts">
-          {goes && <Act kind="danger" does={() => act("/stop")}>Stop</Act>}
+          {goes && <Act kind="danger" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
           {(run.interrupted || run.status === "waiting") && <Act kind="main" does={() => act("/resume")}>Resume</Act>}
           {over && !run.interrupted && run.status !== "completed" && <Act kind="main" does={() => act("/retry")}>Retry</Act>}
           <button onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>

@@ -1,0 +1,222 @@
+"""The page in a real browser: runs live, failures, retries, stops, approvals, hostile text, large graphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .server import TOKEN, Served
+from .test_http_api import call, chain, fresh
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+HOSTILE = """<img src=x onerror="document.title='run'"><script>document.title='run'</script>${document.title='run'}"""
+
+if not CHROMIUM.exists() and "CI" not in os.environ:
+    pytest.skip(f"no Chromium at {CHROMIUM}: apt-get install chromium", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    """A page that has come in by the address that is printed; whatever it complains about fails the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 800}, base_url=served.url)
+    context.set_default_timeout(8_000)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
+    page.goto(f"/?token={TOKEN}")
+    yield page
+    page.screenshot(path=f"/tmp/wt/PAGE-scratch/{os.environ['PYTEST_CURRENT_TEST'].split('::')[1].split(' ')[0]}.png")
+    context.close()
+    assert [one for one in wrong if not one.startswith("data:")] == []
+
+
+def box(page: Page, path: str) -> Any:
+    """A node of the graph."""
+    return page.locator(f'.react-flow__node[data-id="{path}"] > .box')
+
+
+def shows(page: Page, path: str, status: str) -> None:
+    box(page, path).and_(page.locator(f".is-{status}")).wait_for()
+
+
+def status(page: Page, said: str) -> None:
+    """The run's own status."""
+    page.locator(f".about .status.is-{said}").wait_for()
+
+
+def test_a_run_is_started_and_watched_until_it_ends(page: Page, served: Served) -> None:
+    id, go = fresh(), fresh()
+    document = chain(call("a", "add", a=1), call("w", "wait_for", name="$input.file"), call("b", "add", a=2), id=id)
+    served.post("/api/definitions/chain", {"document": {**document, "name": f"Watched {id}"}})
+    page.get_by_role("link", name="Definitions", exact=True).click()
+    page.get_by_role("link", name=f"Watched {id}").click()
+    page.get_by_label("Input (JSON)").fill(f'{{"file": "{go}"}}')
+    page.get_by_role("button", name="Start", exact=True).click()
+    shows(page, "a", "ok")
+    shows(page, "w", "running")
+    shows(page, "b", "none")
+    status(page, "running")
+    (served.folder / go).touch()
+    status(page, "completed")
+    shows(page, "w", "ok")
+    shows(page, "b", "ok")
+    page.get_by_role("link", name="Ropewalk").click()
+    page.get_by_role("searchbox", name="Search runs").fill(id)
+    page.get_by_role("link", name=f"Watched {id}").wait_for()
+    assert page.get_by_role("row").count() == 2  # with the head
+
+
+def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Served) -> None:
+    id, file = fresh(), fresh()
+    failing = {**call("n", "need", name=file), "errorStrategy": "retry", "maxRetries": 1, "retryDelay": 1}
+    served.post("/api/runs", {"document": chain(call("a", "add", a=1), failing), "runId": id, "wait": 20})
+    page.goto(f"/runs/{id}")
+    status(page, "failed")
+    page.get_by_role("button", name="look at n").click()
+    node = page.get_by_role("complementary", name="Node n")
+    node.get_by_role("heading", name=f"Error: {file} is not there").wait_for()
+    assert node.get_by_role("table", name="Attempts").get_by_role("row").count() == 3
+    (served.folder / file).touch()
+    page.get_by_role("button", name="Retry", exact=True).click()
+    status(page, "completed")
+    shows(page, "n", "ok")
+    assert node.get_by_role("region", name="Output").inner_text().endswith("found")
+
+
+def test_a_long_run_is_stopped(page: Page, served: Served) -> None:
+    id, go = fresh(), fresh()
+    served.post("/api/runs", {"document": chain(call("w", "wait_for", name=go), call("b", "add", a=1)), "runId": id})
+    page.goto(f"/runs/{id}")
+    shows(page, "w", "running")
+    page.get_by_role("button", name="Stop").click()
+    status(page, "stopped")
+    shows(page, "w", "left")
+    assert (served.folder / f"{go}.cancelled").exists()
+
+
+def test_what_waits_is_approved(page: Page, served: Served) -> None:
+    id = fresh()
+    document = chain({"id": "ask", "type": "wait", "approval": f"Ship {id}?"}, call("b", "add", a="$output.ask.note"))
+    served.post("/api/runs", {"document": document, "runId": id})
+    page.get_by_role("link", name="Waiting").click()
+    asked = page.get_by_role("region", name="ask waits").filter(has_text=id)
+    asked.get_by_label("Note").fill("7")
+    page.goto(f"/runs/{id}")
+    shows(page, "ask", "waiting")
+    page.get_by_label("Note").fill("not a number")
+    page.get_by_role("button", name="Approve").click()
+    status(page, "failed")
+    shows(page, "ask", "ok")
+    shows(page, "b", "failed")
+
+
+def test_hostile_text_stays_text_and_runs_nothing(page: Page, served: Served) -> None:
+    id = fresh()
+    document = chain(call("x", "echo", value=HOSTILE), {"id": "ask", "type": "wait", "approval": HOSTILE}, name=HOSTILE)
+    served.post("/api/runs", {"document": document, "runId": id})
+    places = ["/runs", "/waiting", f"/runs/{id}?node=x", f"/runs/{id}?view=data", f"/runs/{id}?view=time"]
+    for place in places:
+        page.goto(place)
+        page.get_by_text("<img src=x onerror").first.wait_for()
+        assert page.locator("main img, main script").count() == 0
+        assert page.title() == "Ropewalk"
+    page.goto(f"/runs/{id}?node=x")
+    assert HOSTILE in page.get_by_role("region", name="Output").inner_text()
+    page.get_by_role("button", name="Stop").click()
+    status(page, "stopped")
+    page.goto("/tools/echo")
+    page.get_by_label("Arguments (JSON)").fill('{"value": "<script>document.title=1</script>"}')
+    page.get_by_role("button", name="Call").click()
+    page.get_by_role("region", name="Result").get_by_text("<script>document.title=1</script>").wait_for()
+    assert page.title() == "Ropewalk"
+
+
+def test_instances_of_a_loop_are_chosen_and_runs_compared(page: Page, served: Served) -> None:
+    id, other = fresh(), fresh()
+    loop = {"id": "l", "type": "loop", "items": "$input.items", "nodes": [call("in", "add", a="$item")]}
+    served.post("/api/runs", {"document": chain(loop), "input": {"items": [5, 6]}, "runId": id, "wait": 20})
+    page.goto(f"/runs/{id}")
+    box(page, "l/in").click()
+    node = page.get_by_role("complementary", name="Node l/in")
+    node.get_by_label("Instance").select_option("l[1]/in")
+    assert node.get_by_role("region", name="Item of l[1]").inner_text().endswith("6")
+    assert node.get_by_role("region", name="Output").inner_text().endswith("7")
+    page.get_by_role("tab", name="Time line").click()
+    page.get_by_role("button", name="l[0]/in").click()
+    assert node.get_by_role("region", name="Output").inner_text().endswith("6")
+    page.get_by_role("button", name="Fork…", exact=True).click()
+    page.get_by_label("Input", exact=True).fill('{"items": [5, 8]}')
+    page.get_by_role("dialog").get_by_role("button", name="Fork").click()
+    page.wait_for_url(lambda url: "/runs/" in url and id not in url)
+    status(page, "completed")
+    other = page.url.rpartition("/runs/")[2].partition("?")[0]
+    page.goto(f"/runs/{id}/diff?with={other}")
+    row = page.get_by_role("row").filter(has_text="items[1]").first
+    assert [cell.inner_text() for cell in row.get_by_role("cell").all()][-2:] == ["6", "8"]
+
+
+def test_two_thousand_nodes_open_and_are_found(page: Page, served: Served) -> None:
+    nodes = [{**call(f"n{i}", "add", a=1), "dependsOn": [f"n{(i - 1) // 2}"] if i else []} for i in range(2000)]
+    id = fresh()
+    done = served.post("/api/runs", {"document": chain(*nodes, mode="dag"), "runId": id, "wait": 60})
+    assert done.json()["status"] == "completed", done.text[:500]
+    page.goto(f"/runs/{id}")
+    page.locator(".graph[data-ready]").wait_for(timeout=10_000)
+    assert 10 < int(page.locator(".graph").get_attribute("data-shown") or 0) <= 300
+    page.get_by_text("2,000 ok").wait_for()
+    page.get_by_role("searchbox", name="Find a node").fill("n1777")
+    page.keyboard.press("Enter")
+    page.get_by_role("complementary", name="Node n1777").wait_for()
+    shows(page, "n1777", "ok")
+    assert box(page, "n1777").is_visible()
+
+
+def test_the_keyboard_is_enough(page: Page, served: Served) -> None:
+    ids = [fresh(), fresh()]
+    for id in ids:
+        served.post("/api/runs", {"document": chain(call("a", "add", a=1)), "runId": id, "wait": 20})
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys").wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type(ids[1])
+    page.get_by_role("row").nth(1).filter(has_text=ids[1]).wait_for()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{ids[1]}")
+    page.locator(".react-flow__node").first.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("complementary", name="Node a").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/tools")
+
+
+def test_without_the_token_there_is_nothing(browser: Browser, served: Served) -> None:
+    context = browser.new_context(base_url=served.url)
+    page = context.new_page()
+    answer = page.goto("/runs")
+    assert answer is not None
+    assert answer.status == 401
+    context.close()
