@@ -124,9 +124,13 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
         onlyRenderVisibleElements
         zoomOnDoubleClick={false}
         proOptions={{ hideAttribution: true }}
-        onNodeClick={(_, node) => choice.current(node.id)}
-        onPaneClick={() => choice.current(null)}
-        onSelectionChange={({ nodes: [one] }) => one && one.id !== chosen && choice.current(one.id)}
+        onNodesChange={(changes) => {
+          // By mouse and by keyboard; everything else about nodes is decided here.
+          const selected = changes.filter((change) => change.type === "select");
+          const one = selected.find((change) => change.selected);
+          if (one) choice.current(one.id);
+          else if (selected.some((change) => change.id === chosen)) choice.current(null);
+        }}
         aria-label="Graph"
       >
         <Background gap={24} />

@@ -5,7 +5,8 @@ import { Act, JsonField, Trouble, Value, arrows, readJson, useAsked } from "./pa
 import { Link, setQuery } from "./place";
 
 type Listed = { tools: Tool[]; failures: Record<string, string> };
-type Selected = { results: { id: string; score: number; matches: Json }[] };
+/** `name` is a tool's whole id here. */
+type Selected = { results: { name: string; score: number }[] };
 const MOST_LISTED = 300;
 
 export function Tools({ chosen, query }: { chosen?: string; query: URLSearchParams }) {
@@ -14,11 +15,11 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
   const [text, setText] = useState("");
   const { found, error } = useAsked((signal) => ask<Listed>("/api/tools", undefined, signal), []);
   const selected = useAsked<Selected>(
-    asked ? (signal) => ask("/api/tools/select", { query: asked, limit: 20 }, signal) : null, [asked],
+    asked ? (signal) => ask("/api/tools/select", { query: asked, limit: 20, threshold: 0 }, signal) : null, [asked],
   );
   const all = found?.tools ?? [];
   const by = new Map(all.map((tool) => [toolId(tool), tool]));
-  const scores = new Map((asked ? selected.found?.results ?? [] : []).map((one) => [one.id, one.score]));
+  const scores = new Map((asked ? selected.found?.results ?? [] : []).map((one) => [one.name, one.score]));
   const fit = asked
     ? [...scores.keys()].map((id) => by.get(id)).filter((tool) => tool !== undefined)
     : all.filter((tool) => `${toolId(tool)}\n${tool.description ?? ""}\n${tool.tags?.join(" ") ?? ""}`.toLowerCase().includes(text.toLowerCase()));

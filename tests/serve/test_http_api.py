@@ -159,7 +159,7 @@ def test_tools_are_listed_and_called(served: Served) -> None:
     assert ([tool["name"] for tool in found["tools"]], found["failures"]) == (["add"], {})
     assert served.post("/api/tools/add", {"arguments": {"a": 2}}).json() == {"tool": "add", "result": 3}
     chosen = served.post("/api/tools/select", {"query": "add two numbers", "limit": 1}).json()
-    assert [one["id"] for one in chosen["results"]] == ["add"]
+    assert [one["name"] for one in chosen["results"]] == ["add"]
     wrong = served.post("/api/tools/add", {"arguments": {"a": "x"}})
     assert (wrong.status_code, wrong.json()["error"]["problems"][0]["path"]) == (422, "args.a")
     assert served.post("/api/tools/fail", {"arguments": {}}).status_code == 502

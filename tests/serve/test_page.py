@@ -15,8 +15,9 @@ from .test_http_api import call, chain, fresh
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+REFUSED = "status of 422"  # which the browser logs, and the page shows
 CHROMIUM = Path("/usr/bin/chromium")
-HOSTILE = """<img src=x onerror="document.title='run'"><script>document.title='run'</script>${document.title='run'}"""
+HOSTILE = """<img src=x onerror="document.title='run'"><script>document.title='run'</script>"""
 
 if not CHROMIUM.exists() and "CI" not in os.environ:
     pytest.skip(f"no Chromium at {CHROMIUM}: apt-get install chromium", allow_module_level=True)
@@ -42,11 +43,12 @@ def page(browser: Browser, served: Served) -> Iterator[Page]:
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on(
+        "console", lambda said: wrong.append(said.text) if said.type == "error" and REFUSED not in said.text else None
+    )
     page.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
     page.goto(f"/?token={TOKEN}")
     yield page
-    page.screenshot(path=f"/tmp/wt/PAGE-scratch/{os.environ['PYTEST_CURRENT_TEST'].split('::')[1].split(' ')[0]}.png")
     context.close()
     assert [one for one in wrong if not one.startswith("data:")] == []
 
@@ -63,6 +65,14 @@ def shows(page: Page, path: str, status: str) -> None:
 def status(page: Page, said: str) -> None:
     """The run's own status."""
     page.locator(f".about .status.is-{said}").wait_for()
+
+
+def begin(served: Served, document: dict[str, Any], **more: Any) -> str:
+    """A run; gives its id."""
+    id = fresh()
+    begun = served.post("/api/runs", {"document": document, "runId": id, **more})
+    assert begun.status_code in (200, 202), begun.text
+    return id
 
 
 def test_a_run_is_started_and_watched_until_it_ends(page: Page, served: Served) -> None:
@@ -88,9 +98,9 @@ def test_a_run_is_started_and_watched_until_it_ends(page: Page, served: Served) 
 
 
 def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Served) -> None:
-    id, file = fresh(), fresh()
+    file = fresh()
     failing = {**call("n", "need", name=file), "errorStrategy": "retry", "maxRetries": 1, "retryDelay": 1}
-    served.post("/api/runs", {"document": chain(call("a", "add", a=1), failing), "runId": id, "wait": 20})
+    id = begin(served, chain(call("a", "add", a=1), failing), wait=20)
     page.goto(f"/runs/{id}")
     status(page, "failed")
     page.get_by_role("button", name="look at n").click()
@@ -105,8 +115,8 @@ def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Serv
 
 
 def test_a_long_run_is_stopped(page: Page, served: Served) -> None:
-    id, go = fresh(), fresh()
-    served.post("/api/runs", {"document": chain(call("w", "wait_for", name=go), call("b", "add", a=1)), "runId": id})
+    go = fresh()
+    id = begin(served, chain(call("w", "wait_for", name=go), call("b", "add", a=1)))
     page.goto(f"/runs/{id}")
     shows(page, "w", "running")
     page.get_by_role("button", name="Stop").click()
@@ -115,26 +125,29 @@ def test_a_long_run_is_stopped(page: Page, served: Served) -> None:
     assert (served.folder / f"{go}.cancelled").exists()
 
 
-def test_what_waits_is_approved(page: Page, served: Served) -> None:
-    id = fresh()
-    document = chain({"id": "ask", "type": "wait", "approval": f"Ship {id}?"}, call("b", "add", a="$output.ask.note"))
-    served.post("/api/runs", {"document": document, "runId": id})
+def test_what_waits_is_approved_and_rejected(page: Page, served: Served) -> None:
+    document = chain({"id": "ask", "type": "wait", "approval": "Ship it?"}, call("b", "echo", value="$output.ask.note"))
+    first, second = begin(served, document), begin(served, document)
     page.get_by_role("link", name="Waiting").click()
-    asked = page.get_by_role("region", name="ask waits").filter(has_text=id)
-    asked.get_by_label("Note").fill("7")
-    page.goto(f"/runs/{id}")
-    shows(page, "ask", "waiting")
-    page.get_by_label("Note").fill("not a number")
-    page.get_by_role("button", name="Approve").click()
+    asked = page.get_by_role("region", name="ask waits").filter(has_text=first)
+    asked.get_by_label("Note").fill("too dear")
+    asked.get_by_role("button", name="Reject").click()
+    asked.wait_for(state="detached")
+    page.goto(f"/runs/{first}")
     status(page, "failed")
-    shows(page, "ask", "ok")
-    shows(page, "b", "failed")
+    page.get_by_text("too dear").first.wait_for()
+    page.goto(f"/runs/{second}")
+    shows(page, "ask", "waiting")
+    page.get_by_label("Note").fill("with care")
+    page.get_by_role("button", name="Approve").click()
+    status(page, "completed")
+    box(page, "b").click()
+    assert page.get_by_role("region", name="Output").inner_text().endswith("with care")
 
 
 def test_hostile_text_stays_text_and_runs_nothing(page: Page, served: Served) -> None:
-    id = fresh()
     document = chain(call("x", "echo", value=HOSTILE), {"id": "ask", "type": "wait", "approval": HOSTILE}, name=HOSTILE)
-    served.post("/api/runs", {"document": document, "runId": id})
+    id = begin(served, document)
     places = ["/runs", "/waiting", f"/runs/{id}?node=x", f"/runs/{id}?view=data", f"/runs/{id}?view=time"]
     for place in places:
         page.goto(place)
@@ -153,9 +166,8 @@ def test_hostile_text_stays_text_and_runs_nothing(page: Page, served: Served) ->
 
 
 def test_instances_of_a_loop_are_chosen_and_runs_compared(page: Page, served: Served) -> None:
-    id, other = fresh(), fresh()
     loop = {"id": "l", "type": "loop", "items": "$input.items", "nodes": [call("in", "add", a="$item")]}
-    served.post("/api/runs", {"document": chain(loop), "input": {"items": [5, 6]}, "runId": id, "wait": 20})
+    id = begin(served, chain(loop), input={"items": [5, 6]}, wait=20)
     page.goto(f"/runs/{id}")
     box(page, "l/in").click()
     node = page.get_by_role("complementary", name="Node l/in")
@@ -173,14 +185,13 @@ def test_instances_of_a_loop_are_chosen_and_runs_compared(page: Page, served: Se
     other = page.url.rpartition("/runs/")[2].partition("?")[0]
     page.goto(f"/runs/{id}/diff?with={other}")
     row = page.get_by_role("row").filter(has_text="items[1]").first
+    row.wait_for()
     assert [cell.inner_text() for cell in row.get_by_role("cell").all()][-2:] == ["6", "8"]
 
 
 def test_two_thousand_nodes_open_and_are_found(page: Page, served: Served) -> None:
     nodes = [{**call(f"n{i}", "add", a=1), "dependsOn": [f"n{(i - 1) // 2}"] if i else []} for i in range(2000)]
-    id = fresh()
-    done = served.post("/api/runs", {"document": chain(*nodes, mode="dag"), "runId": id, "wait": 60})
-    assert done.json()["status"] == "completed", done.text[:500]
+    id = begin(served, chain(*nodes, mode="dag"), wait=60)
     page.goto(f"/runs/{id}")
     page.locator(".graph[data-ready]").wait_for(timeout=10_000)
     assert 10 < int(page.locator(".graph").get_attribute("data-shown") or 0) <= 300
@@ -193,9 +204,7 @@ def test_two_thousand_nodes_open_and_are_found(page: Page, served: Served) -> No
 
 
 def test_the_keyboard_is_enough(page: Page, served: Served) -> None:
-    ids = [fresh(), fresh()]
-    for id in ids:
-        served.post("/api/runs", {"document": chain(call("a", "add", a=1)), "runId": id, "wait": 20})
+    ids = [begin(served, chain(call("a", "add", a=1)), wait=20) for _ in range(2)]
     page.keyboard.press("?")
     page.get_by_role("dialog", name="Keys").wait_for()
     page.keyboard.press("Escape")
@@ -211,6 +220,20 @@ def test_the_keyboard_is_enough(page: Page, served: Served) -> None:
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.wait_for_url("**/tools")
+
+
+def test_tools_are_selected_and_called(page: Page) -> None:
+    page.goto("/tools")
+    page.get_by_role("searchbox").fill("add two numbers")
+    page.keyboard.press("Enter")
+    page.get_by_text("score").first.wait_for()
+    page.get_by_role("link", name="add").first.click()
+    page.get_by_label("Arguments (JSON)").fill('{"a": 41}')
+    page.get_by_role("button", name="Call").click()
+    page.get_by_role("region", name="Result").get_by_text("42").wait_for()
+    page.get_by_label("Arguments (JSON)").fill('{"a": "x"}')
+    page.get_by_role("button", name="Call").click()
+    page.get_by_role("alert").filter(has_text="args.a").wait_for()
 
 
 def test_without_the_token_there_is_nothing(browser: Browser, served: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -50,17 +51,19 @@ class Wanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: str = Field(max_length=10_000, description="What is to be done, in words.")
-    limit: int = Field(20, ge=1, le=100)
+    limit: int = Field(5, ge=1, le=100)
+    threshold: float | None = Field(None, ge=0, le=1, description="The least score.")
 
 
 @router.post("/select")
 async def select(given: Wanted, app: Served) -> Answer:
-    """The tools that fit a request, the best first."""
+    """The tools that fit a request, the best first, with how sure one can be of each and why."""
     await app.connect()
-    words = set(check_json(given.query, "query").casefold().split())
-    scored = [(sum(w in f"{t.id} {t.description}".casefold() for w in words), t.id) for t in app.toolbox.list()]
-    best = sorted((-score, str(id)) for score, id in scored if score)[: given.limit]
-    return Answer({"results": [{"id": id, "score": -score / len(words)} for score, id in best]})
+    least = {} if given.threshold is None else {"threshold": given.threshold}
+    query = check_json(given.query, "query")
+    # In a thread: the first request reads every tool.
+    found = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=given.limit, **least))
+    return Answer(found.to_dict())
 
 
 @router.get("/{tool_id:path}")
