@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
     """The HTTP API of `app`, an ASGI app. Every request must show `token` and come by 127.0.0.1, localhost or one
     of `hosts`. Closing the app is left to whoever opened it."""
+    return Guard(_routes(app), token, hosts, app.limits.file_size)
+
+
+def api_of(app: App) -> dict[str, Any]:
+    """The OpenAPI document."""
+    return _routes(app).openapi()
+
+
+def _routes(app: App) -> FastAPI:
     live = Live(app)
 
     @contextlib.asynccontextmanager
@@ -53,7 +62,7 @@ def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
     app.watch(site.state.metrics.take)
     for noun in (again, runs, definitions, tools, metrics, page):  # the page is what all other paths are
         site.include_router(noun.router)
-    return Guard(site, token, hosts, app.limits.file_size)
+    return site
 
 
 def _version() -> str:

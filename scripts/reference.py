@@ -1,0 +1,135 @@
+"""Write the reference pages from the code: docs/reference/commands.md and docs/reference/http.md.
+
+    python scripts/reference.py [FOLDER]
+
+A test holds the pages to what this writes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs" / "reference"
+MADE = "<!-- made by scripts/reference.py; change the code instead -->\n"
+
+
+def commands() -> Iterator[str]:
+    """Every command with its arguments and options."""
+    from ropewalk.doors.cli.commands import COMMANDS, program
+
+    yield "# Commands\n"
+    yield MADE
+    yield (
+        "What each is for, with examples, is in [the command line](../cli.md). Exit codes: 0 completed or partial, 1 run\n"
+        "failed, 2 usage, 3 invalid definition, 4 waiting, 124 timeout, 130 interrupted.\n"
+    )
+    root = program()
+    for words in COMMANDS:
+        command = root
+        for word in words.split():
+            command = command[word]
+        yield f"## ropewalk {words}\n"
+        yield f"{_text(command.help)}\n"
+        rows = [
+            _row(argument)
+            for argument in command.assemble_argument_collection()
+            if argument.parameter.show is not False
+        ]
+        if rows:
+            yield "| | |\n|---|---|"
+            yield "\n".join(rows) + "\n"
+
+
+def _row(argument: Any) -> str:
+    parameter = argument.parameter
+    names = [name for name in argument.names if not name.startswith("--no-")]
+    names = [name for name in names if name.startswith("-")] or [name.upper() for name in names]
+    said = _text(parameter.help or "")
+    if argument.required:
+        said = f"{said} Required." if said else "Required."
+    elif argument.field_info.default not in (None, False, (), argument.field_info.empty):
+        said = f"{said} Default: `{argument.field_info.default}`.".strip()
+    return f"| {', '.join(f'`{name}`' for name in names)} | {said} |"
+
+
+def _text(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+def http() -> Iterator[str]:
+    """Every route with its parameters and what it takes."""
+    from ropewalk.app import App
+    from ropewalk.doors.http.site import api_of
+
+    document = api_of(App("memory"))
+    yield "# HTTP routes\n"
+    yield MADE
+    yield (
+        "How to reach them, and what errors look like, is in [HTTP](../http.md). The server itself describes them at\n"
+        "`/api/openapi.json`.\n"
+    )
+    for path, methods in document["paths"].items():
+        for method, about in methods.items():
+            yield f"## {method.upper()} {path}\n"
+            yield f"{_text(about.get('description') or about.get('summary') or '')}\n"
+            rows = [_parameter(one) for one in about.get("parameters", ())]
+            rows += list(_body(about, document))
+            if rows:
+                yield "| | | |\n|---|---|---|"
+                yield "\n".join(rows) + "\n"
+
+
+def _parameter(one: dict[str, Any]) -> str:
+    said = one.get("description") or one["schema"].get("description") or ""
+    return _line(one["name"], one["in"], bool(one.get("required")), one["schema"], said)
+
+
+def _line(name: str, place: str, required: bool, schema: dict[str, Any], said: str) -> str:
+    told = ". ".join(part for part in (_kind(schema), _text(said)) if part)
+    return f"| `{name}` | {place}{', required' if required else ''} | {told} |"
+
+
+def _body(about: dict[str, Any], document: dict[str, Any]) -> Iterator[str]:
+    content = about.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    if content is None:
+        return
+    model = _resolved(content, document)
+    needed = model.get("required", [])
+    for name, schema in model.get("properties", {}).items():
+        yield _line(name, "body", name in needed, schema, schema.get("description") or "")
+
+
+def _resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:
+        found: Any = document
+        for part in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        return dict(found)
+    return schema
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2])
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(_kind(one) for one in schema["anyOf"] if one.get("type") != "null")
+    return str(schema.get("type", "any JSON"))
+
+
+PAGES = {"commands.md": commands, "http.md": http}
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        (folder / name).write_text("\n".join(page()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS)
