@@ -24,8 +24,8 @@ def commands() -> Iterator[str]:
     yield "# Commands\n"
     yield MADE
     yield (
-        "What each is for, with examples, is in [the command line](../cli.md). Exit codes: 0 completed or partial, 1 run\n"
-        "failed, 2 usage, 3 invalid definition, 4 waiting, 124 timeout, 130 interrupted.\n"
+        "What each is for, with examples, is in [the command line](../cli.md). Exit codes: 0 completed or partial,\n"
+        "1 run failed, 2 usage, 3 invalid definition, 4 waiting, 124 timeout, 130 interrupted.\n"
     )
     root = program()
     for words in COMMANDS:
