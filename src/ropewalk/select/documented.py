@@ -9,6 +9,7 @@ up, 0.35, 0.25, 0.25 and 0.15. To add a strategy, add its function to STRATEGIES
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -78,11 +79,16 @@ class Question:
 
 def detect(request: Request, intents: Mapping[str, Intent]) -> str | None:
     """The intent most of whose keywords a request has; the first of the table among equals, None without any."""
-    stem = stemmer()
-    said = {term.stem for term in request.terms} | {word.stem for word in words(request.text, 400)}
-    hits = {name: len({stem(word.lower()) for word in intent.keywords} & said) for name, intent in intents.items()}
+    said = request.stems
+    hits = {name: len(_stems_of(intent.keywords) & said) for name, intent in intents.items()}
     best = max(hits, key=hits.__getitem__, default=None)
     return best if best is not None and hits[best] else None
+
+
+@lru_cache(maxsize=256)
+def _stems_of(keywords: tuple[str, ...]) -> frozenset[str]:
+    stem = stemmer()
+    return frozenset(stem(word.lower()) for word in keywords)
 
 
 def exact(question: Question) -> Array:

@@ -27,6 +27,7 @@ CORRECTED: Final = 0.9
 RELATED: Final = 0.8  # of the likeness that the lexicon gives
 LEAST_LIKE: Final = 0.55
 UNKNOWN: Final = 0.35  # a word no tool has, against the rarest there can be
+LOOKED_UP: Final = 60_000  # postings that are added up to find candidates
 DENSE: Final = 20_000  # up to so many tools meanings are compared with all, above with those that share a word
 
 
@@ -43,25 +44,23 @@ class Reading:
 
     def __init__(self, index: Index, request: Request) -> None:
         self.request = request
-        self.plain = [self._meant(index, term) for term in request.terms]
         variants: dict[tuple[int, int], float] = {}
-        worth, common = [], index.lexicon.weight
+        worth, self.plain = [], list[str]()
         unknown = UNKNOWN * index.rarity(0) if len(index) else 1.0
+        read = index.read
         for place, term in enumerate(request.terms):
-            rarest = 0.0
-            for stem, likeness in self._stand_ins(index, term.stem, self.plain[place]):
-                known = index.terms.get(stem)
-                if known is None:
-                    continue
-                variants[known, place] = max(variants.get((known, place), 0.0), likeness)
-                if likeness == 1.0 or rarest == 0.0:
-                    rarest = max(rarest, index.rarity(index.frequency(known)) * likeness)
-            general = common(self.plain[place])
-            worth.append(term.weight * (rarest or unknown) * (0.75 if general is None else general))
+            known = read.get((term.stem, term.plain))
+            if known is None:
+                known = read[term.stem, term.plain] = self._read(index, term)
+            plain, found, rarest, general = known
+            self.plain.append(plain)
+            for number, likeness in found:
+                variants[number, place] = likeness
+            worth.append(term.weight * (rarest or unknown) * general)
         for stem, first, second in request.joined:
-            known = index.terms.get(stem)
-            if known is not None:
-                variants[known, first] = variants[known, second] = 1.0
+            number = index.terms.get(stem)
+            if number is not None:
+                variants[number, first] = variants[number, second] = 1.0
         self.variants = [Variant(term, place, like) for (term, place), like in variants.items()]
         self.variants.sort(key=lambda one: one.likeness)
         self.worth: Array = np.array(worth, np.float32)
@@ -76,6 +75,22 @@ class Reading:
             if clauses == 1
             else np.stack([vector([(p, t.weight) for p, t in terms if n in t.clauses]) for n in range(clauses)])
         )
+
+    @classmethod
+    def _read(cls, index: Index, term: Term) -> tuple[str, list[tuple[int, float]], float, float]:
+        """What is the same of a word in whatever request: the word meant, what stands for it, and its rarity here and
+        in general."""
+        plain = cls._meant(index, term)
+        found: dict[int, float] = {}
+        rarest = 0.0
+        for stem, likeness in cls._stand_ins(index, term.stem, plain):
+            number = index.terms.get(stem)
+            if number is not None:
+                found[number] = max(found.get(number, 0.0), likeness)
+                if likeness == 1.0 or rarest == 0.0:
+                    rarest = max(rarest, index.rarity(index.frequency(number)) * likeness)
+        general = index.lexicon.weight(plain)
+        return plain, list(found.items()), rarest, 0.75 if general is None else general
 
     @staticmethod
     def _meant(index: Index, term: Term) -> str:
@@ -111,14 +126,10 @@ class Candidates:
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
-        found = [index.postings[one.term] for one in reading.variants]
-        self.slots = _joined([one.slots for one in found if one is not None], np.int32)
-        self.impacts = _joined([one.impacts for one in found if one is not None], np.float32)
-        self.fields = _joined([one.fields for one in found if one is not None], np.uint8)
-        lengths = [len(one.slots) for one in found if one is not None]
-        places = np.array([one.place for one in reading.variants], np.int32)
-        self.places = np.repeat(places, lengths)
-        self.likeness = np.repeat(np.array([one.likeness for one in reading.variants], np.float32), lengths)
+        variants = reading.variants
+        self._places = np.array([one.place for one in variants], np.int32)
+        self._terms = np.array([one.term for one in variants], np.int32)
+        self._likeness = np.array([one.likeness for one in variants], np.float32)
 
     def find(self, allowed: Array | None, most: int, near: Array | None = None) -> Array:
         """The slots of the tools worth a look, at most some `most`; `allowed` says of each slot whether it may,
@@ -128,44 +139,90 @@ class Candidates:
         if allowed is not None and int(allowed.sum()) <= most:
             return np.flatnonzero(allowed)
         chosen: list[Array] = [] if near is None else [self._best(near, allowed, most // 2)]
-        value = self.impacts * self.likeness
-        ways = [reading.worth] if len(reading.clauses) == 1 else [reading.worth, *reading.clauses]
-        share = most if len(ways) == 1 else max(12, most // len(ways))
-        for way in ways:
-            if len(self.slots) == 0:
-                break
-            scores = np.bincount(self.slots, way[self.places] * value, size).astype(np.float32)
-            chosen.append(self._best(scores, allowed, share if way is not reading.worth else (most * 2) // 3))
+        several = len(reading.clauses) > 1
+        slots, value, places = self._scored()
+        if len(slots):
+            scores = np.bincount(slots, value, size)
+            chosen.append(self._best(scores, allowed, (most * 2) // 3))
+        share = max(12, most // (len(reading.clauses) + 1))
+        for clause in reading.clauses if several and len(slots) else ():
+            inside = clause[places] > 0
+            scores = np.bincount(slots[inside], value[inside], size)
+            chosen.append(self._best(scores, allowed, share))
         if size <= DENSE:
-            for vector in reading.clause_vectors if len(reading.clause_vectors) < 4 else reading.vector[None]:
-                near = index.vectors[:size] @ vector
-                chosen.append(self._best(near, allowed, max(10, most // 3)))
+            ways = reading.clause_vectors if len(reading.clause_vectors) < 4 else reading.vector[None]
+            for like in ways @ index.vectors[:size].T:
+                chosen.append(self._best(like, allowed, max(10, most // 3)))
         return np.unique(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
+
+    def _scored(self) -> tuple[Array, Array, Array]:
+        """Slots, what each has for having a word, and the place of that word in the request. Where words are many and
+        in many tools, those worth most are looked up: the rest only counts among the candidates."""
+        index, reading = self.index, self.reading
+        postings = [found for one in reading.variants if (found := index.postings[one.term]) is not None]
+        lengths = np.array([len(one.slots) for one in postings], np.int64)
+        value = reading.worth[self._places] * self._likeness
+        places = self._places
+        if int(lengths.sum()) > LOOKED_UP:
+            room, kept = LOOKED_UP, list[int]()
+            for n in np.argsort(-value, kind="stable").tolist():
+                if lengths[n] <= room or not kept:
+                    kept.append(n)
+                    room -= int(lengths[n])
+            postings = [postings[n] for n in kept]
+            lengths, value, places = lengths[kept], value[kept], places[kept]
+        slots = _joined([one.slots for one in postings], np.int32)
+        impacts = _joined([one.impacts for one in postings], np.float32)
+        return slots, impacts * np.repeat(value, lengths), np.repeat(places, lengths)
 
     def _best(self, scores: Array, allowed: Array | None, most: int) -> Array:
         if allowed is not None:
             scores = np.where(allowed, scores, 0)
-        picked = np.flatnonzero(scores > 0)  # first: among many zeros the partition is slow
+        least = float(scores.max(initial=0.0)) / 2 if len(scores) > 4096 else 0.0
+        picked = np.flatnonzero(scores > least)
+        while len(picked) < most and least > 0.0:  # first the upper half, and lower until there are enough
+            least = least / 2 if least > 1e-3 else 0.0
+            picked = np.flatnonzero(scores > least)
         if len(picked) > most:
             picked = picked[np.argpartition(scores[picked], len(picked) - most)[len(picked) - most :]]
         return picked
+
+    def _matches(self, slots: Array, own: list[int]) -> tuple[Array, Array, Array]:
+        """Of every word of these slots that stands for a word of the request, those that are more alike later: the
+        variant, which of the slots it is, and where it stands among all their words."""
+        index = self.index
+        numbers = _joined([index.numbers[slot] for slot in own], np.int32)
+        columns = np.repeat(np.arange(len(own)), index.words[slots])
+        first = np.full(len(index.postings), -1, np.int32)
+        order = np.argsort(self._terms, kind="stable")
+        terms, starts, counts = np.unique(self._terms[order], return_index=True, return_counts=True)
+        first[terms] = np.arange(len(terms))
+        hit = np.flatnonzero(first[numbers] >= 0)
+        which = first[numbers[hit]]
+        if len(terms) == len(order):
+            variant = order[which]
+        else:  # a word that stands for several words of the request
+            times = counts[which]
+            hit = np.repeat(hit, times)
+            ends = np.cumsum(times)
+            variant = order[np.arange(len(hit)) - np.repeat(ends - times, times) + np.repeat(starts[which], times)]
+        later = np.argsort(variant, kind="stable")
+        return variant[later], columns[hit[later]], hit[later]
 
     def measure(self, slots: Array, near: Array | None = None) -> Array:
         """One row of features (see NAMES) for each of these slots; `near` as in `find`."""
         index, reading = self.index, self.reading
         terms, count = len(reading.worth), len(slots)
-        where = np.full(index.size, -1, np.int32)
-        where[slots] = np.arange(count)
-        column = where[self.slots]
-        hit = column >= 0
-        column, row = column[hit], self.places[hit]
         matched = np.zeros((terms, count), np.float32)
         present = self.present = np.zeros((terms, count), np.float32)
         fields = self.fields_hit = np.zeros((terms, count), np.uint8)
-        likeness = self.likeness[hit]
-        matched[row, column] = likeness * self.impacts[hit]
+        own = slots.tolist()
+        variant, column, at = self._matches(slots, own)
+        row, likeness = self._places[variant], self._likeness[variant]
+        impacts = _joined([index.impacts[slot] for slot in own], np.float32)
+        matched[row, column] = likeness * impacts[at]
         present[row, column] = likeness
-        fields[row, column] = self.fields[hit]
+        fields[row, column] = _joined([index.fields[slot] for slot in own], np.uint8)[at]
         worth, out = reading.worth, np.zeros((count, len(NAMES)), np.float32)
         total = float(worth.sum()) or 1.0
         out[:, 0] = worth @ matched / total
@@ -205,14 +262,14 @@ class Candidates:
         pairs = pairs_of_request(self.reading.request)
         if pairs:
             row = signature(pairs)
-            out[:, 9] = np.bitwise_count(index.pairs[slots] & row).sum(1) / min(8.0, len(pairs) + 1.0)
+            out[:, 9] = np.bitwise_count(index.pairs[slots] & row).sum(1, np.int32) / min(8.0, len(pairs) + 1.0)
         marks: set[int] = set()
         for term in self.reading.request.terms:
             if term.weight > 0.2:
-                marks |= trigrams(term.plain)
+                marks |= _trigrams(term.plain)
         if marks:
             row = signature(marks)
-            both = np.bitwise_count(index.trigrams[slots] & row).sum(1)
+            both = np.bitwise_count(index.trigrams[slots] & row).sum(1, np.int32)
             out[:, 10] = both / index.trigram_counts[slots]
 
     def _meaning(self, slots: Array, out: Array) -> None:
@@ -243,6 +300,9 @@ class Candidates:
         out[:, 15] = ((relative == 1.0) * weight).max(0)
         covered = (clauses @ present) / (sums[:, None] + 1e-6)
         out[:, 16] = (covered * weight).max(0)
+
+
+_trigrams = lru_cache(maxsize=50_000)(trigrams)
 
 
 def _joined(parts: list[Any], kind: Any) -> Array:

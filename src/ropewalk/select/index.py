@@ -20,7 +20,7 @@ import numpy as np
 from .card import Card
 from .lexicon import Lexicon, lexicon
 from .spelling import Spelling
-from .text import STOP, Word, normalised, words
+from .text import STOP, Word, normalised, told, words
 
 # Weight and length normalisation of the fields of card.FIELDS, and their usual lengths. The lengths are fixed, not
 # measured: so an impact stays right whatever comes and goes.
@@ -43,9 +43,12 @@ class Postings:
         self.slots, self.impacts, self.fields = array("i"), array("f"), array("B")
 
     def put(self, slot: int, impact: float, fields: int) -> None:
-        at = len(self.slots)
-        if at and self.slots[-1] > slot:
-            at = bisect_left(self.slots, slot)
+        if not self.slots or self.slots[-1] < slot:
+            self.slots.append(slot)
+            self.impacts.append(impact)
+            self.fields.append(fields)
+            return
+        at = bisect_left(self.slots, slot)
         self.slots.insert(at, slot)
         self.impacts.insert(at, impact)
         self.fields.insert(at, fields)
@@ -71,7 +74,10 @@ class Index:
         self.version = 0
         self.told: tuple[int, Any] | None = None  # kept here by the documented SEMANTIC strategy
         self._free: list[int] = []
-        self._term_ids: list[array[int]] = []
+        self.numbers: list[bytes] = []  # by slot: the words of a tool (int32), their impacts there (float32) and the
+        self.impacts: list[bytes] = []  # fields they stand in (uint8): the postings the other way round
+        self.fields: list[bytes] = []
+        self.read: dict[tuple[str, str], Any] = {}  # what a word of a request is here; emptied by every change
         self._words: list[str] = []
         self._free_terms: list[int] = []
         self.spelling = Spelling()
@@ -84,16 +90,16 @@ class Index:
         self.name_vectors = np.zeros((room, size), np.float32)
         self.name_terms = np.full((room, NAME_WORDS), -1, np.int32)
         self.described = np.ones(room, np.float32)
-        self.trigrams = np.zeros((room, BITS // 8), np.uint8)
+        self.words = np.zeros(room, np.int32)
+        self.trigrams = np.zeros((room, BITS // 64), np.uint64)
         self.trigram_counts = np.ones(room, np.float32)
-        self.pairs = np.zeros((room, BITS // 8), np.uint8)
+        self.pairs = np.zeros((room, BITS // 64), np.uint64)
         self.alive = np.zeros(room, np.bool_)
         for name, column in old.items():
             getattr(self, name)[: len(column)] = column
 
     def _columns(self) -> dict[str, Any]:
-        names = ("vectors", "name_vectors", "name_terms", "described", "trigrams", "trigram_counts", "pairs", "alive")
-        return {name: getattr(self, name) for name in names}
+        return {name: column for name, column in vars(self).items() if isinstance(column, np.ndarray)}
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -125,13 +131,15 @@ class Index:
             if slot == len(self.alive):
                 self._room(2 * slot)
             self.cards.append(card)
-            self._term_ids.append(array("i"))
+            for column in (self.numbers, self.impacts, self.fields):
+                column.append(b"")
         self.slots[card.key] = slot
         for place, name in self._places(card):
             place.setdefault(name, set()).add(slot)
         self._fill(slot, card)
         self.alive[slot] = True
         self.version += 1
+        self.read.clear()
         return slot
 
     def remove(self, key: str) -> bool:
@@ -146,19 +154,20 @@ class Index:
             place[name].discard(slot)
             if not place[name]:
                 del place[name]
-        for term in self._term_ids[slot]:
+        for term in array("i", self.numbers[slot]):
             found = self.postings[term]
             assert found is not None
             found.drop(slot)
             self.counts[term] -= 1
             if not found.slots:
                 self._forget(term)
-        self._term_ids[slot] = array("i")
+        self.numbers[slot] = self.impacts[slot] = self.fields[slot] = b""
         self.alive[slot] = False
         self.vectors[slot] = self.name_vectors[slot] = 0
         self.name_terms[slot] = -1
         self._free.append(slot)
         self.version += 1
+        self.read.clear()
         return True
 
     def _places(self, card: Card) -> list[tuple[dict[str, set[int]], str]]:
@@ -190,47 +199,54 @@ class Index:
         return made
 
     def _fill(self, slot: int, card: Card) -> None:
-        fields = [words(normalised(text), limit) for text, limit in zip(card.texts, _FIELD_LIMITS, strict=True)]
-        plain_name = fields[0]
-        fields[0] = self._opened(fields[0])
-        kept = [fields[0], *([word for word in field if word.plain not in STOP] for field in fields[1:])]
+        name = words(normalised(card.texts[0]), _FIELD_LIMITS[0])
+        kept = [[(word.stem, word.plain) for word in self._opened(name)]]
+        kept += [told(normalised(text), most) for text, most in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)]
         tf: dict[str, float] = {}
         where: dict[str, int] = {}
         for number, field in enumerate(kept):
-            levelled = 1 - LEVELLING[number] + LEVELLING[number] * max(len(field), 1) / USUAL[number]
+            if not field:
+                continue
+            levelled = 1 - LEVELLING[number] + LEVELLING[number] * len(field) / USUAL[number]
             share, bit = WEIGHTS[number] / levelled, 1 << number
-            for stem, count in Counter(word.stem for word in field).items():
+            for stem, count in Counter([stem for stem, _ in field]).items():
                 tf[stem] = tf.get(stem, 0.0) + share * min(count, 4)
                 where[stem] = where.get(stem, 0) | bit
+        spelt = self.spelling.stems
         for field in kept:
-            for word in field:
-                self.spelling.put(word.plain, word.stem)
-        ids = []
+            for stem, plain in field:
+                if plain not in spelt:
+                    self.spelling.put(plain, stem)
+        terms, ids, impacts = self.terms, array("i"), array("f")
         for stem, amount in tf.items():
-            number = self.term(stem)
+            known = terms.get(stem)
+            number = self.term(stem) if known is None else known
+            impact = amount / (SATURATION + amount)
             ids.append(number)
+            impacts.append(impact)
             posting = self.postings[number]
             assert posting is not None
-            posting.put(slot, amount / (SATURATION + amount), where[stem])
+            posting.put(slot, impact, where[stem])
             self.counts[number] += 1
-        self._term_ids[slot] = array("i", ids)
-        self._columns_of(slot, kept, plain_name)
+        self.numbers[slot], self.impacts[slot] = ids.tobytes(), impacts.tobytes()
+        self.fields[slot], self.words[slot] = bytes(where.values()), len(ids)
+        self._columns_of(slot, kept, name)
 
-    def _columns_of(self, slot: int, kept: list[list[Word]], name: list[Word]) -> None:
-        own = list(dict.fromkeys(self.terms[word.stem] for word in kept[0] if word.plain not in STOP))[:NAME_WORDS]
+    def _columns_of(self, slot: int, kept: list[list[tuple[str, str]]], name: list[Word]) -> None:
+        own = list(dict.fromkeys(self.terms[stem] for stem, plain in kept[0] if plain not in STOP))[:NAME_WORDS]
         self.name_terms[slot] = -1
         self.name_terms[slot, : len(own)] = own
-        self.described[slot] = max(1, len({word.stem for word in kept[1]}))
+        self.described[slot] = max(1, len({stem for stem, _ in kept[1]}))
         marks = trigrams("".join(word.plain for word in name if _is_piece(word, name)))
         self.trigrams[slot] = signature(marks)
         self.trigram_counts[slot] = max(1, len(marks))
-        couples = [pair for field in (kept[0], kept[1], kept[2]) for pair in pairs_of([word.stem for word in field])]
+        couples = [pair for field in (kept[0], kept[1], kept[2]) for pair in pairs_of([stem for stem, _ in field])]
         self.pairs[slot] = signature(set(couples))
-        heard = [(word.plain, 1.0) for word in kept[0]]
-        told = [(word.plain, 0.7) for word in kept[1][:80]] + [(word.plain, 0.25) for word in kept[2][:40]]
-        told += [(word.plain, 0.4) for word in kept[4][:20]]
+        heard = [(plain, 1.0) for _, plain in kept[0]]
+        said = [(plain, 0.7) for _, plain in kept[1][:80]] + [(plain, 0.25) for _, plain in kept[2][:40]]
+        said += [(plain, 0.4) for _, plain in kept[4][:20]]
         self.name_vectors[slot] = self.lexicon.vector(heard)
-        self.vectors[slot] = self.lexicon.vector(heard + told)
+        self.vectors[slot] = self.lexicon.vector(heard + said)
 
     def _opened(self, name: list[Word]) -> list[Word]:
         """A name's words with those that were run together in one of them (`airquality`)."""
@@ -263,4 +279,4 @@ def signature(bits: set[int]) -> Any:
     row = np.zeros(BITS, np.bool_)
     if bits:
         row[list(bits)] = True
-    return np.packbits(row)
+    return np.packbits(row).view(np.uint64)

@@ -76,10 +76,15 @@ class Lexicon:
         """The direction of some words with their weights: length 1, or 0 when none is known."""
         rows: list[int] = []
         weights: list[float] = []
+        rows_of = self.rows
         for word, weight in words:
-            found = self.rows(word)
-            rows.extend(found)
-            weights.extend([weight / len(found)] * len(found) if found else ())
+            found = rows_of(word)
+            if len(found) == 1:
+                rows.append(found[0])
+                weights.append(weight)
+            elif found:
+                rows.extend(found)
+                weights.extend([weight / len(found)] * len(found))
         if not rows:
             return np.zeros(self.size, np.float32)
         picked = np.asarray(weights, np.float32) * self._weights[rows]

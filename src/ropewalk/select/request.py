@@ -51,13 +51,15 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as read. `pairs` are neighbouring stems; `joined` may be words written apart."""
+    """A request as read. `stems` are those of all its words, `pairs` neighbouring ones; `joined` may be words written
+    apart."""
 
     text: str
     terms: tuple[Term, ...]
     pairs: tuple[tuple[str, str], ...]
     joined: tuple[tuple[str, int, int], ...]
     clauses: int
+    stems: frozenset[str] = frozenset()
 
 
 _talk: frozenset[str] | None = None
@@ -103,7 +105,8 @@ def read_request(text: str) -> Request:
     joined = {a[1] + b[1]: (place[a[0]], place[b[0]]) for a, b in near if a[1].isascii() and b[1].isascii()}
     stem = stemmer()
     whole = tuple((stem(word), first, second) for word, (first, second) in list(joined.items())[:60])
-    return Request(text, tuple(terms), pairs, whole, last + 1)
+    stems = frozenset([word.stem for word in everything[:400]] + [term.stem for term in terms])
+    return Request(text, tuple(terms), pairs, whole, last + 1, stems)
 
 
 def _talk_stems() -> frozenset[str]:

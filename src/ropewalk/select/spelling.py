@@ -16,15 +16,15 @@ class Spelling:
     """The words of the tools, by their spellings with a letter left out."""
 
     def __init__(self) -> None:
-        self._stems: dict[str, str] = {}
+        self.stems: dict[str, str] = {}
         self._plain: dict[str, list[str]] = {}
         self._near: dict[str, str | tuple[str, ...]] = {}  # mostly one word: no tuple is made for that
 
     def put(self, plain: str, stem: str) -> None:
         """Know a word."""
-        if plain in self._stems:
+        if plain in self.stems:
             return
-        self._stems[plain] = stem
+        self.stems[plain] = stem
         self._plain.setdefault(stem, []).append(plain)
         for key in _without_a_letter(plain):
             known = self._near.get(key)
@@ -36,7 +36,7 @@ class Spelling:
     def drop(self, stem: str) -> None:
         """Forget the words of a stem."""
         for plain in self._plain.pop(stem, ()):
-            del self._stems[plain]
+            del self.stems[plain]
             for key in _without_a_letter(plain):
                 known = self._near[key]
                 left = () if isinstance(known, str) else tuple(word for word in known if word != plain)

@@ -50,6 +50,8 @@ def normalised(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
         text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+    elif "'" not in text and "`" not in text:
+        return text
     return _APOSTROPHE.sub("", text)
 
 
@@ -59,6 +61,7 @@ class _Stems(threading.local):
     def __init__(self) -> None:
         self._stemmer: Any = import_module("Stemmer").Stemmer("english", 0)  # native: only where tools are selected
         self._known: dict[str, str] = {}
+        self._pieces: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def __call__(self, word: str) -> str:
         stem = self._known.get(word)
@@ -67,6 +70,15 @@ class _Stems(threading.local):
                 self._known.clear()
             stem = self._known[word] = self._stemmer.stemWord(word)
         return stem
+
+    def pieces(self, surface: str) -> tuple[tuple[str, str], ...]:
+        """The (stem, word) of each piece of a stretch of letters, and of the whole when there are several."""
+        found = self._pieces.get(surface)
+        if found is None:
+            if len(self._pieces) > 200_000:
+                self._pieces.clear()
+            found = self._pieces[surface] = tuple(_split(surface, self))
+        return found
 
 
 _stems: _Stems | None = None
@@ -84,25 +96,45 @@ def stemmer() -> _Stems:
 
 def words(text: str, limit: int = 100_000) -> list[Word]:
     """The words of a normalised text in order; a name of several pieces is there in pieces and as a whole."""
-    stem, found = stemmer(), list[Word]()
+    pieces, found = stemmer().pieces, list[Word]()
     for match in _SURFACE.finditer(text):
-        surface, start = match.group(), match.start()
         if len(found) >= limit:
             break
-        if surface.islower() and surface.isascii() and surface.isalpha():  # most words: nothing to split
-            plain = surface[:LONGEST_WORD]
-            found.append(Word(stem(plain), plain, start))
-            continue
-        pieces = _PIECE.findall(surface)
-        for piece in pieces:
-            if not piece.isascii() and _UNSPACED.search(piece):
-                found.extend(Word(pair, pair, start) for pair in _pairs(piece))
-            else:
-                plain = piece.casefold()[:LONGEST_WORD]
-                found.append(Word(stem(plain), plain, start))
-        if len(pieces) > 1 and len(surface) <= LONGEST_WORD and surface.isascii():
-            whole = surface.replace("_", "").lower()
-            found.append(Word(stem(whole), whole, start))
+        start = match.start()
+        for stem, plain in pieces(match.group()):
+            found.append(Word(stem, plain, start))
+    return found
+
+
+def told(text: str, limit: int) -> list[tuple[str, str]]:
+    """(stem, word) of the words of a normalised text that say something: without places, and no stop words."""
+    pieces, found, count = stemmer().pieces, list[tuple[str, str]](), 0
+    for surface in _SURFACE.findall(text):
+        if count >= limit:
+            break
+        made = pieces(surface)
+        count += len(made)
+        for one in made:
+            if one[1] not in STOP:
+                found.append(one)
+    return found
+
+
+def _split(surface: str, stem: _Stems) -> list[tuple[str, str]]:
+    if surface.islower() and surface.isascii() and surface.isalpha():  # most words: nothing to split
+        plain = surface[:LONGEST_WORD]
+        return [(stem(plain), plain)]
+    found: list[tuple[str, str]] = []
+    pieces = _PIECE.findall(surface)
+    for piece in pieces:
+        if not piece.isascii() and _UNSPACED.search(piece):
+            found.extend((pair, pair) for pair in _pairs(piece))
+        else:
+            plain = piece.casefold()[:LONGEST_WORD]
+            found.append((stem(plain), plain))
+    if len(pieces) > 1 and len(surface) <= LONGEST_WORD and surface.isascii():
+        whole = surface.replace("_", "").lower()
+        found.append((stem(whole), whole))
     return found
 
 
