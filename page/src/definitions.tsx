@@ -95,7 +95,7 @@ function Start({ kind, id, document }: { kind: string; id: string; document: Jso
     <form onSubmit={(event) => event.preventDefault()}>
       <h2>Start</h2>
       <JsonField label="Input (JSON)" text={input} onText={setInput} />
-      {given.variables !== undefined && (
+      {given.variables && Object.keys(given.variables).length > 0 && (
         <JsonField label={`Variables that differ from ${JSON.stringify(given.variables)}`} text={variables} onText={setVariables} rows={2} />
       )}
       <Act kind="main" does={async () => {

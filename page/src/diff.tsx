@@ -55,10 +55,10 @@ export function Diff({ a, b }: { a: string; b: string }) {
   );
 }
 
-function Rows({ title, of }: { title: string; of: Place[] }) {
+function Rows({ title, of, inner }: { title: string; of: Place[]; inner?: boolean }) {
   return of.map((place, i) => (
     <tr key={i}>
-      <th>{title} <code>{place.path}</code></th>
+      <th className={inner ? "inner" : undefined}>{title} <code>{place.path}</code></th>
       {place.more
         ? <td colSpan={2}>{place.more} more differences</td>
         : <><td>{"a" in place ? show(place.a) : <em>not there</em>}</td><td>{"b" in place ? show(place.b) : <em>not there</em>}</td></>}
@@ -80,7 +80,7 @@ function Node({ of }: { of: Change }) {
         <th><code>{of.path}</code></th>
         {status.map((one, i) => <td key={i}><Status is={one} /> {took(ms[i])} {of.error?.[i] != null && <>{show(of.error[i])}</>}</td>)}
       </tr>
-      <Rows title={of.path} of={of.value ?? []} />
+      <Rows title="value" of={of.value ?? []} inner />
     </>
   );
 }

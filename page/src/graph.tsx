@@ -47,6 +47,7 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
   );
 });
 
+const LEAST = 0.75;  // what can still be read
 const TYPES = { box: BoxNode };
 
 export type GraphProps = {
@@ -101,9 +102,9 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
       else if (first.current && view) {
         // Everything, unless that would be too small to read: then its beginning.
         const zoom = Math.min(1, (view.width - 32) / wide, (view.height - 32) / tall);
-        const kept = Math.max(0.5, zoom);
-        const x = Math.max(16 * (zoom < 0.5 ? 1 : 0), (view.width - wide * kept) / 2);
-        void flow.setViewport({ x: zoom < 0.5 && wide * kept > view.width ? middle(nodes, view.width, kept) : x, y: 16, zoom: kept });
+        const kept = Math.max(LEAST, zoom);
+        const x = wide * kept > view.width ? middle(nodes, view.width, kept) : (view.width - wide * kept) / 2;
+        void flow.setViewport({ x, y: 16, zoom: kept });
       }
       first.current = false;
     });

@@ -29,7 +29,7 @@ export function NodePanel({ place, graph, states, version, over, base, setBase, 
     <aside className="node" aria-label={`Node ${place}`} ref={panel} onKeyDown={(event) => event.key === "Escape" && close()}>
       <header>
         <h2>{node?.id ?? place}</h2>
-        {instance ? <Status is={statusOf(instance, over)} /> : <Status is="none" />}
+        {instance ? <Status is={statusOf(instance, over)} /> : <Status is={over ? "unrecorded" : "none"} />}
         <button className="plain" onClick={close} aria-label="Close the node">✕</button>
       </header>
       <p className="sub">{node?.title}{node && place !== node.id && <> · <code>{place}</code></>}</p>

@@ -4,13 +4,15 @@ import { said, type Json, type Problem, Refused } from "./api";
 
 const MARKS: Record<string, string> = {
   ok: "✓", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
-  waiting: "⏸", skipped: "–", interrupted: "!", decided: "●", none: "○", left: "■",
+  waiting: "‖", skipped: "–", interrupted: "!", decided: "●", none: "○", left: "■",
 };
+
+const WORDS: Record<string, string> = { none: "not begun", left: "not finished", unrecorded: "nothing recorded" };
 
 export function Status({ is }: { is: string }) {
   return (
     <span className={`status is-${is}`}>
-      <span aria-hidden="true">{MARKS[is] ?? "○"}</span> {is === "none" ? "not begun" : is === "left" ? "not finished" : is}
+      <span aria-hidden="true">{MARKS[is] ?? "○"}</span> {WORDS[is] ?? is}
     </span>
   );
 }

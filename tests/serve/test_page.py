@@ -236,6 +236,28 @@ def test_tools_are_selected_and_called(page: Page) -> None:
     page.get_by_role("alert").filter(has_text="args.a").wait_for()
 
 
+def test_without_a_stream_the_run_is_asked_for(page: Page, served: Served) -> None:
+    go = fresh()
+    id = begin(served, chain(call("w", "wait_for", name=go), call("b", "add", a=1)))
+    page.route("**/events", lambda route: route.fulfill(status=204))
+    page.goto(f"/runs/{id}")
+    status(page, "running")
+    (served.folder / go).touch()
+    status(page, "completed")
+    shows(page, "b", "ok")
+
+
+def test_dark_and_light_follow_the_system_until_one_is_chosen(page: Page) -> None:
+    shown = page.locator("html[data-theme=dark]")
+    page.emulate_media(color_scheme="dark")
+    shown.wait_for()
+    page.get_by_role("button", name="Dark or light").click()
+    page.locator("html[data-theme=light]").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Runs").wait_for()
+    assert shown.count() == 0
+
+
 def test_without_the_token_there_is_nothing(browser: Browser, served: Served) -> None:
     context = browser.new_context(base_url=served.url)
     page = context.new_page()
