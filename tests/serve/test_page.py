@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .server import TOKEN, Served
-from .test_http_api import call, chain, fresh
+from .test_http_api import call, chain, events, fresh
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -76,6 +76,8 @@ def begin(served: Served, document: dict[str, Any], **more: Any) -> str:
 
 
 def test_a_run_is_started_and_watched_until_it_ends(page: Page, served: Served) -> None:
+    from playwright.sync_api import expect
+
     id, go = fresh(), fresh()
     document = chain(call("a", "add", a=1), call("w", "wait_for", name="$input.file"), call("b", "add", a=2), id=id)
     served.post("/api/definitions/chain", {"document": {**document, "name": f"Watched {id}"}})
@@ -93,11 +95,13 @@ def test_a_run_is_started_and_watched_until_it_ends(page: Page, served: Served) 
     shows(page, "b", "ok")
     page.get_by_role("link", name="Ropewalk").click()
     page.get_by_role("searchbox", name="Search runs").fill(id)
+    expect(page.get_by_role("row")).to_have_count(2)  # with the head
     page.get_by_role("link", name=f"Watched {id}").wait_for()
-    assert page.get_by_role("row").count() == 2  # with the head
 
 
 def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Served) -> None:
+    from playwright.sync_api import expect
+
     file = fresh()
     failing = {**call("n", "need", name=file), "errorStrategy": "retry", "maxRetries": 1, "retryDelay": 1}
     id = begin(served, chain(call("a", "add", a=1), failing), wait=20)
@@ -106,7 +110,7 @@ def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Serv
     page.get_by_role("button", name="look at n").click()
     node = page.get_by_role("complementary", name="Node n")
     node.get_by_role("heading", name=f"Error: {file} is not there").wait_for()
-    assert node.get_by_role("table", name="Attempts").get_by_role("row").count() == 3
+    expect(node.get_by_role("table", name="Attempts").get_by_role("row")).to_have_count(3)
     (served.folder / file).touch()
     page.get_by_role("button", name="Retry", exact=True).click()
     status(page, "completed")
@@ -122,6 +126,7 @@ def test_a_long_run_is_stopped(page: Page, served: Served) -> None:
     page.get_by_role("button", name="Stop").click()
     status(page, "stopped")
     shows(page, "w", "left")
+    assert [kind for _, kind, _ in events(served, id)][-1] == "end"  # its tasks are over
     assert (served.folder / f"{go}.cancelled").exists()
 
 
@@ -205,6 +210,7 @@ def test_two_thousand_nodes_open_and_are_found(page: Page, served: Served) -> No
 
 def test_the_keyboard_is_enough(page: Page, served: Served) -> None:
     ids = [begin(served, chain(call("a", "add", a=1)), wait=20) for _ in range(2)]
+    page.get_by_role("row").nth(1).wait_for()
     page.keyboard.press("?")
     page.get_by_role("dialog", name="Keys").wait_for()
     page.keyboard.press("Escape")
