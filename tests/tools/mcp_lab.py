@@ -35,8 +35,8 @@ def node(package: str, *args: str, **config: Any) -> dict[str, Any]:
     return {"command": "node", "args": [node_script(package), *args], **config}
 
 
-def node_script(package: str) -> str:
-    script = NODE / "node_modules" / "@modelcontextprotocol" / package / "dist" / "index.js"
+def node_script(package: str, scope: str = "@modelcontextprotocol", file: str = "dist/index.js") -> str:
+    script = NODE / "node_modules" / scope / package / file
     missing = "node is not on the PATH" if shutil.which("node") is None else ""
     if not missing and not script.exists():
         missing = f"{package} is not installed; run: scripts/node.sh"

@@ -48,6 +48,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools stats": ("stats:stats", "Show how often past runs called each tool, and how that went."),
     "tools pin": ("pin:pin", "Show what differs from the approved tools of MCP servers, and approve it."),
     "chat": ("chat:chat", "Talk with a model that calls the configured tools."),
+    "n8n build": ("n8n:build", "Build a workflow for n8n from a prompt."),
     "mcp": ("mcp:mcp", "Serve flows and tools as the tools of an MCP server."),
     "test": ("replay:replay", "Run recorded runs again with what their tools gave; show every difference."),
     "serve": ("serve:serve", "Serve the HTTP API and the page."),
@@ -60,6 +61,7 @@ GROUPS: Final = {
     "schedules": "List, start, pause and resume what the clock starts.",
     "store": "Move what a store holds.",
     "tools": "List, show, select, call and pin tools.",
+    "n8n": "Build workflows for n8n.",
 }
 
 _EXIT_CODES = """\

@@ -1,0 +1,73 @@
+"""`n8n build`: a workflow for n8n from a prompt.
+
+The workflow goes to standard output or to `-o`, with a report beside it; what is not valid is never written as if it
+were: it is `NAME.draft.json`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from cyclopts import Parameter
+
+from ...source import visible
+from .answer import Answer
+from .exits import DONE, FAILED
+from .interrupts import Interrupts
+from .options import Json, Project, StoreAddress
+from .session import with_app
+
+if TYPE_CHECKING:
+    from ...app import App
+
+
+def build(
+    prompt: Annotated[str, Parameter(help="What the workflow is to do.")],
+    /,
+    *,
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="Write it here, and NAME.report.md beside it.")
+    ] = None,
+    no_tools: Annotated[
+        bool, Parameter(name="--no-tools", negative=(), help="Give the model no tools; n8n-mcp still judges.")
+    ] = False,
+    model: Annotated[str | None, Parameter(help="The model (default: as configured).")] = None,
+    run_id: Annotated[
+        str | None, Parameter(name="--run-id", help="Go on with a build of this id; what had ended is not asked again.")
+    ] = None,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Build a workflow for n8n. It needs ANTHROPIC_API_KEY and n8n-mcp (npm install n8n-mcp)."""
+
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        from ...n8n import WorkflowBuilder
+        from ...n8n.report import as_json, as_text
+
+        more = {} if model is None else {"model": model}
+        builder = WorkflowBuilder(app, tools=not no_tools, **more)
+        built = await builder.build(prompt, run_id=run_id, on_phase=lambda name: _tell(f"· {name}"))
+        written = orjson.dumps(built.workflow, option=orjson.OPT_INDENT_2).decode() + "\n"
+        report, data = as_text(built), {"workflow": built.workflow, "report": as_json(built)}
+        code = DONE if built.valid else FAILED
+        if output is None:
+            _tell(report)
+            return Answer(exit=code, data=data, text=written.rstrip("\n") if built.valid else None)
+        files: dict[str, Any] = {"report": output.with_suffix(".report.md")}
+        files["workflow" if built.valid else "draft"] = output if built.valid else output.with_suffix(".draft.json")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        for kind, file in files.items():
+            file.write_text(report if kind == "report" else written, encoding="utf-8")
+        paths = {kind: str(file) for kind, file in files.items()}
+        return Answer(exit=code, data={**data, "files": paths}, text="\n".join(f"{k}: {v}" for k, v in paths.items()))
+
+    return with_app(work, project=project, store=store)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(visible(text) + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,251 @@
+"""The builder: runs the phases, makes the workflow, has it judged, has it repaired.
+
+Each phase of the model is a run of its own in the app's store (`RUN.discovery`, ...): called again with the same
+`run_id` after a crash, what had ended is not asked again. Refused: to call valid what n8n-mcp has not called so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from ..claude import Phase, PhaseResult
+from ..claude.turn import Listener
+from ..dialects.agent_flow import ENDS
+from ..engine.engine import new_run_id
+from ..errors import CompletionFailed, ToolError
+from ..frozen import dataclass
+from ..values import Json
+from .building import MANUAL, Made, make
+from .draft import Draft, drafted, problems
+from .facts import Known
+from .mending import mend
+from .node_tools import register
+from .phases import CONFIGURATION, DISCOVERY, DOCUMENTATION, RULES, VALIDATION, Passed
+from .server import Server, ServerDown
+
+MOST_REPAIRS: Final = 5
+_LONGEST_SEARCH: Final = 200
+_FOUND_FIRST: Final = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What became of a prompt.
+
+    `workflow` can be imported if `valid`: True and False are n8n-mcp's word (False also for a draft that we refuse),
+    None says that it could not be asked. `problems` are what is still wrong, `repairs` how often it was mended,
+    `credentials` what to fill in: `{node, types}`.
+    """
+
+    workflow: dict[str, Json]
+    valid: bool | None
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+    credentials: list[Json]
+    documentation: str
+    repairs: int
+    phases: tuple[Passed, ...]
+    run_id: str
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Tokens of all phases."""
+        total: dict[str, int] = {}
+        for phase in self.phases:
+            for kind, count in phase.usage.items():
+                total[kind] = total.get(kind, 0) + count
+        return total
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars of all phases; None where no price is known."""
+        costs = [phase.cost for phase in self.phases]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What phases did without, and why."""
+        return tuple(dict.fromkeys(f"{phase.name}: {why}" for phase in self.phases for why in phase.degraded))
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        """Every call of a tool, in order, with its phase."""
+        return [{"phase": phase.name, **call} for phase in self.phases for call in phase.calls]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    valid: bool | None
+    problems: list[str]
+    warnings: tuple[str, ...] = ()
+
+
+class WorkflowBuilder:
+    """Builds n8n workflows with an app's model, store and toolbox. Without `tools` the model has none; n8n-mcp still
+    gives the essentials and judges. `options` are those of a conversation: model, max_tokens, token_budget, ..."""
+
+    def __init__(self, app: Any, *, tools: bool = True, directory: Path | str | None = None, **options: Json) -> None:
+        self._app, self._tools, self._options = app, tools, options
+        self._server = Server(app.toolbox, Path(directory or app.project or Path.cwd()))
+        register(app.toolbox, self._server)
+
+    async def build(
+        self,
+        prompt: str,
+        *,
+        run_id: str | None = None,
+        on_event: Listener | None = None,
+        on_phase: Callable[[str], None] | None = None,
+    ) -> Built:
+        """Build a workflow. CompletionFailed says in which phase the model gave nothing to go on with."""
+        build = _Build(self._app, self._server, self._tools, self._options, run_id or new_run_id(), prompt)
+        build.on_event, build.on_phase = on_event, on_phase
+        return await build.run()
+
+
+class _Build:
+    """One build."""
+
+    on_event: Listener | None = None
+    on_phase: Callable[[str], None] | None = None
+
+    def __init__(
+        self, app: Any, server: Server, tools: bool, options: Mapping[str, Json], run_id: str, task: str
+    ) -> None:
+        self._app, self._server, self._tools, self._options = app, server, tools, options
+        self._run_id, self._task = run_id, task
+        self._known = Known(server)
+        self._passed: list[Passed] = []
+
+    async def run(self) -> Built:
+        found = (await self._phase(DISCOVERY, essentials=await self._search())).value
+        down = await self._learn(found)
+        essentials = self._known.essentials(node["type"] for node in found["nodes"])
+        configured = (await self._phase(CONFIGURATION, down, found=found, essentials=essentials)).value
+        draft, stray = drafted(found, configured)
+        self._tell("building")
+        made = make(draft, self._known)
+        self._passed.append(Passed(name="building", usage={}, degraded=(down,) if down else ()))
+        made, verdict, repairs = await self._repaired(made, stray)
+        documentation = await self._document(made)
+        return Built(
+            workflow=made.workflow,
+            valid=verdict.valid,
+            problems=tuple(verdict.problems),
+            warnings=verdict.warnings,
+            credentials=made.credentials,
+            documentation=documentation,
+            repairs=repairs,
+            phases=tuple(self._passed),
+            run_id=self._run_id,
+        )
+
+    async def _repaired(self, made: Made, wrong: list[str]) -> tuple[Made, _Verdict, int]:
+        """Judged, and mended as long as it is wrong, five times at most. What could not be done (`wrong`) is told to
+        the model together with what the judge says, and is no reason to go on by itself."""
+        self._tell("validation")
+        for repairs in range(MOST_REPAIRS + 1):
+            verdict = await self._judge(made)
+            if not verdict.problems or repairs == MOST_REPAIRS:
+                break
+            done = await self._phase(
+                VALIDATION,
+                suffix=f"-{repairs + 1}",
+                problems=[*verdict.problems, *wrong],
+                draft=made.draft,
+                workflow=made.workflow,
+                essentials=self._known.essentials(node["type"] for node in made.draft["nodes"]),
+            )
+            draft, wrong = mend(made.draft, done.value["operations"])
+            await self._learn(draft)
+            made = make(draft, self._known)
+        if not repairs:
+            self._passed.append(Passed(name=VALIDATION.name, usage={}, degraded=_unjudged(verdict)))
+        return made, verdict, repairs
+
+    async def _judge(self, made: Made) -> _Verdict:
+        """Our own refusals, then n8n-mcp's word."""
+        own = problems(made.draft, made.triggers)
+        try:
+            said = await self._server.call("validate_workflow", {"workflow": made.workflow})
+        except ServerDown as down:
+            return _Verdict(valid=False if own else None, problems=own, warnings=(f"not judged: {down}",))
+        except ToolError as error:  # it refuses to look at it at all
+            return _Verdict(valid=False, problems=[*own, str(error)])
+        wrong = [*own, *map(_told, said.get("errors") or ())]
+        if not said["valid"] and not wrong:
+            wrong = ["n8n-mcp calls it invalid, and does not say why"]
+        return _Verdict(valid=not wrong, problems=wrong, warnings=tuple(map(_told, said.get("warnings") or ())))
+
+    async def _document(self, made: Made) -> str:
+        """What documents it; a workflow without is still one."""
+        try:
+            done = await self._phase(DOCUMENTATION, workflow=made.workflow, credentials=made.credentials)
+        except CompletionFailed as failed:
+            self._passed.append(Passed(name=DOCUMENTATION.name, success=False, usage={}, degraded=(str(failed),)))
+            return ""
+        return str(done.value)
+
+    async def _search(self) -> Json:
+        """What a search for the task itself finds, so that the model need not begin with that."""
+        try:
+            given = {"query": self._task[:_LONGEST_SEARCH], "limit": _FOUND_FIRST, "source": "core"}
+            rows = (await self._server.call("search_nodes", given))["results"]
+        except (ServerDown, ToolError):
+            return []  # the phase says what it does without
+        return [{key: row.get(key) for key in ("nodeType", "displayName", "description")} for row in rows]
+
+    async def _learn(self, draft: Draft) -> str | None:
+        """Ask what the draft needs to be known; why not, where nobody answers."""
+        try:
+            await self._known.learn([*(node["type"] for node in draft["nodes"]), MANUAL])
+        except ServerDown as down:
+            return str(down)
+        return None
+
+    async def _phase(self, phase: Phase, down: str | None = None, *, suffix: str = "", **input: Json) -> PhaseResult:
+        """Run a phase: with its tools if it has any, they are wanted, and the server is there."""
+        self._tell(phase.name + suffix)
+        wanted = bool(phase.tools) and self._tools
+        missing = (down or await self._server.reach()) if wanted else None
+        asked = replace(phase, tools=phase.tools if wanted and missing is None else ())
+        own = f"{self._run_id}.{phase.name}{suffix}"
+        given = {"task": self._task, "rules": RULES, **input}
+        done = await asked.run(given, app=self._app, on_event=self.on_event, run_id=own, **self._options)
+        self._passed.append(_passed(phase.name + suffix, done, missing, own))
+        if not done.success:
+            why = f"{phase.name}: no result to go on with: {done.completion.why}"
+            raise CompletionFailed(why, run_id=own, completion=done.completion)
+        return done
+
+    def _tell(self, name: str) -> None:
+        if self.on_phase is not None:
+            self.on_phase(name)
+
+
+def _passed(name: str, done: PhaseResult, missing: str | None, run_id: str) -> Passed:
+    completion = done.completion
+    without = (f"without tools: {missing}",) if missing else ()
+    return Passed(
+        name=name,
+        success=completion.stop_reason in ENDS,
+        degraded=(*without, *done.degraded),
+        rounds=completion.rounds,
+        calls=tuple(completion.trace),
+        usage=dict(completion.usage),
+        cost=completion.cost,
+        run_id=run_id,
+    )
+
+
+def _unjudged(verdict: _Verdict) -> tuple[str, ...]:
+    return verdict.warnings if verdict.valid is None else ()
+
+
+def _told(one: Mapping[str, Any]) -> str:
+    message = one["message"] if isinstance(one["message"], str) else str(one["message"])
+    node = one.get("node")
+    return message if node in (None, "", "workflow") else f"{node}: {message}"

@@ -1,0 +1,188 @@
+"""The builder over the real n8n-mcp, with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ropewalk.app import App
+from ropewalk.errors import CompletionFailed, ModelError
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.n8n import Built, WorkflowBuilder
+from ropewalk.n8n.report import as_json, as_text
+from ropewalk.testing import ScriptedModel, results_in, wants
+
+from .conftest import Lab
+from .script import BROKEN, CONFIGURED, FOUND, RELINK, TASK, URL, WORDS, mended, say
+
+
+def built(app: App, *, tools: bool = True, times: int = 1, **options: Any) -> Built:
+    async def run() -> Built:
+        async with app:
+            builder = WorkflowBuilder(app, tools=tools)
+            for _ in range(times):
+                done = await builder.build(TASK, **options)
+            return done
+
+    return asyncio.run(run())
+
+
+def tools_of(app: App) -> list[list[str]]:
+    assert isinstance(app.model, ScriptedModel)
+    return [[one["name"] for one in request.tools] for request in app.model.requests]
+
+
+@pytest.mark.node
+def test_a_workflow_of_three_nodes_from_a_prompt(lab: Lab) -> None:
+    app = lab.app(
+        [wants("search_nodes", {"query": "slack", "limit": 3}), wants("validate_workflow", {"workflow": {}})],
+        say(FOUND),
+        wants("validate_node_minimal", {"nodeType": "nodes-base.httpRequest", "config": {}}),
+        say(CONFIGURED),
+        WORDS,
+    )
+    phases: list[str] = []
+    done = built(app, run_id="joke", on_phase=phases.append)
+    assert (done.valid, done.problems, done.repairs, done.degraded) == (True, (), 0, ())
+    assert phases == ["discovery", "configuration", "building", "validation", "documentation"]
+    flow: Any = done.workflow
+    assert list(flow) == ["name", "nodes", "connections", "settings"]
+    assert [(one["name"], one["type"]) for one in flow["nodes"]] == [
+        ("Every morning", "n8n-nodes-base.scheduleTrigger"),
+        ("Get a joke", "n8n-nodes-base.httpRequest"),
+        ("Post it", "n8n-nodes-base.slack"),
+    ]
+    assert len({one["id"] for one in flow["nodes"]}) == 3
+    assert all(one["typeVersion"] > 1 for one in flow["nodes"])
+    assert [one["position"] for one in flow["nodes"]] == [[0, 0], [240, 0], [480, 0]]
+    assert flow["connections"]["Get a joke"] == {"main": [[{"node": "Post it", "type": "main", "index": 0}]]}
+    assert flow["settings"] == {"executionOrder": "v1"}
+    assert done.credentials == [{"node": "Post it", "types": ["slackApi"]}]
+    assert done.documentation == WORDS
+
+    # Each phase has its own tools, and the call of another phase's was not made.
+    discovery = ["search_nodes", "get_node_info", "list_node_types"]
+    configuration = ["search_node_properties", "get_node_documentation", "validate_node_minimal"]
+    assert tools_of(app) == [discovery, discovery, configuration, configuration, []]
+    assert isinstance(app.model, ScriptedModel)
+    found, refused = results_in(app.model.requests[1])
+    assert len(json.loads(found["content"])["results"]) == 3
+    assert refused["is_error"] is True
+    assert "there is no tool 'validate_workflow' here" in refused["content"]
+    assert '"URL"' in results_in(app.model.requests[3])[0]["content"]
+    # What is known beforehand is in the prompts.
+    assert "scheduleTrigger" in app.model.requests[2].messages[0]["content"]
+    assert (done.usage["input_tokens"], done.usage["output_tokens"]) == (50, 25)
+    assert done.cost == 0.0
+    assert [call["tool"] for call in done.trace if "value" in call["outcome"]] == [
+        "n8n-builder:search_nodes",
+        "n8n-builder:validate_node_minimal",
+    ]
+    assert "Post it: slackApi" in as_text(done)
+    assert as_json(done)["valid"] is True
+
+
+@pytest.mark.node
+def test_a_broken_draft_is_repaired_in_rounds_and_kept(lab: Lab) -> None:
+    app = lab.app(
+        say(FOUND),
+        say(BROKEN),
+        mended({**URL, "id": "fetch"}, URL, RELINK[0]),
+        wants("get_input_schema", {"nodeType": "slack"}),
+        mended(RELINK[1]),
+        WORDS,
+        store=MemoryStore(durable=True),
+    )
+    done = built(app, times=2, run_id="joke")
+    assert (done.valid, done.problems, done.repairs, done.documentation) == (True, (), 2, WORDS)
+    assert isinstance(app.model, ScriptedModel)
+    first, second = (app.model.requests[at].messages[0]["content"] for at in (2, 3))
+    assert "Required property 'URL' cannot be empty" in first
+    assert "a connection goes from a node 'gett' that is not there; did you mean 'get'?" in first
+    assert "operation 1 (set_parameters): a node 'fetch' that is not there" in second
+    assert "node 'post' cannot be reached from a trigger" in second
+    assert "Required property 'URL'" not in second
+    validation = ["validate_workflow", "check_connections", "get_input_schema", "get_output_schema"]
+    assert tools_of(app)[2:5] == [validation] * 3
+    assert "commonProperties" in results_in(app.model.requests[4])[0]["content"]
+    assert [phase.name for phase in done.phases][3:5] == ["validation-1", "validation-2"]
+    assert len(tools_of(app)) == 6  # built again under its id it asked nothing again
+
+
+@pytest.mark.node
+def test_an_empty_draft_is_refused_although_n8n_mcp_calls_it_valid(lab: Lab) -> None:
+    nothing = say({"name": "Nothing", "nodes": []})
+    app = lab.app(nothing, say({"nodes": [], "connections": []}), *[mended()] * 5, WORDS)
+    done = built(app)
+    assert (done.valid, done.repairs) == (False, 5)
+    assert done.problems == ("the workflow is empty: it has no nodes",)
+    assert len(tools_of(app)) == 2 + 5 + 1  # bounded
+
+
+@pytest.mark.node
+def test_tools_can_be_switched_off(lab: Lab) -> None:
+    app = lab.app(say(FOUND), say(CONFIGURED), WORDS)
+    done = built(app, tools=False)
+    assert (done.valid, done.degraded) == (True, ())
+    assert tools_of(app) == [[], [], []]
+
+
+@pytest.mark.node
+def test_a_server_killed_in_the_middle_of_a_phase_is_started_again(lab: Lab) -> None:
+    def killing(request: Any) -> Any:
+        lab.kill()
+        return wants("search_nodes", {"query": "slack", "limit": 1})
+
+    app = lab.app(killing, say(FOUND), say(CONFIGURED), WORDS)
+    done = built(app)
+    assert done.valid is True
+    assert len(lab.started) == 2
+    assert isinstance(app.model, ScriptedModel)
+    assert "slack" in results_in(app.model.requests[1])[0]["content"]
+
+
+@pytest.mark.node
+def test_a_server_that_stays_dead_leaves_a_workflow_that_nobody_judged(lab: Lab) -> None:
+    def for_good(request: Any) -> Any:
+        lab.kill(for_good=True)
+        return wants("search_nodes", {"query": "slack"})
+
+    app = lab.app(for_good, say(FOUND), say(CONFIGURED), WORDS)
+    done = built(app)
+    assert done.valid is None
+    assert done.problems == ()
+    assert [phase.success for phase in done.phases] == [True] * 5
+    assert isinstance(app.model, ScriptedModel)
+    assert results_in(app.model.requests[1])[0]["is_error"] is True
+    assert any(line.startswith("configuration: without tools: n8n-mcp cannot be reached") for line in done.degraded)
+    assert "not judged" in as_text(done)
+
+
+def test_without_n8n_mcp_it_says_how_to_install_it(bare: Callable[..., App]) -> None:
+    done = built(bare(say(FOUND), say(CONFIGURED), WORDS))
+    assert (done.valid, done.problems) == (None, ())
+    assert (
+        "discovery: without tools: n8n-mcp is not installed; install it with `npm install n8n-mcp`" in done.degraded[0]
+    )
+    nodes: Any = done.workflow["nodes"]
+    assert [node["type"] for node in nodes] == [
+        "n8n-nodes-base.scheduleTrigger",
+        "n8n-nodes-base.httpRequest",
+        "n8n-nodes-base.slack",
+    ]
+
+
+def test_a_phase_without_a_result_says_which_and_keeps_the_answer(bare: Callable[..., App]) -> None:
+    with pytest.raises(CompletionFailed, match="configuration: no result to go on with") as failed:
+        built(bare(say(FOUND), "I would rather not."))
+    assert failed.value.completion.text == "I would rather not."
+
+
+def test_a_workflow_that_nobody_documents_is_still_one(bare: Callable[..., App]) -> None:
+    done = built(bare(say(FOUND), say(CONFIGURED), ModelError("overloaded")))
+    assert (done.documentation, done.workflow["name"]) == ("", FOUND["name"])
+    assert "overloaded" in done.degraded[-1]

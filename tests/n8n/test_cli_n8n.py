@@ -1,0 +1,71 @@
+"""`ropewalk n8n build`: the real command, the real n8n-mcp, a stand-in for the Messages API."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from claude.wire import StandIn
+
+from .conftest import Lab
+from .script import CONFIGURED, FOUND, TASK, WORDS, mended, say
+
+COMMAND = str(Path(sys.executable).with_name("ropewalk"))
+pytestmark = pytest.mark.node
+
+
+@pytest.fixture(scope="module")
+def _stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    stand = StandIn(tmp_path_factory.mktemp("aimock"))
+    yield stand
+    stand.close()
+
+
+@pytest.fixture
+def api(_stand_in: StandIn) -> StandIn:
+    _stand_in.reset()
+    return _stand_in
+
+
+def command(lab: Lab, api: StandIn, *words: str) -> subprocess.CompletedProcess[str]:
+    (lab.home / "ropewalk.toml").write_text(f"[store]\nurl = 'runs.db'\n[claude]\nbase_url = '{api.url}'\n")
+    env = {**os.environ, "ANTHROPIC_API_KEY": "no-key"}
+    argv = [COMMAND, "n8n", "build", TASK, *words]
+    return subprocess.run(argv, cwd=lab.home, env=env, capture_output=True, text=True, timeout=60)
+
+
+def test_it_writes_importable_json_and_a_report(lab: Lab, api: StandIn) -> None:
+    link = lab.home / "node_modules" / ".bin" / "n8n-mcp"  # what npm makes
+    link.parent.mkdir(parents=True)
+    link.symlink_to(lab.script)
+    api.answer(*({"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)))
+    done = command(lab, api, "-o", "out/joke.json")
+    assert (done.returncode, done.stdout) == (0, "report: out/joke.report.md\nworkflow: out/joke.json\n"), done.stderr
+    assert done.stderr.splitlines() == [
+        f"· {phase}" for phase in ("discovery", "configuration", "building", "validation", "documentation")
+    ]
+    workflow = json.loads((lab.home / "out" / "joke.json").read_text())
+    assert [node["name"] for node in workflow["nodes"]] == ["Every morning", "Get a joke", "Post it"]
+    report = (lab.home / "out" / "joke.report.md").read_text()
+    assert report.startswith("# Joke of the day\n\n3 nodes, valid (n8n-mcp), repaired 0 times\n")
+    assert "## Credentials to fill in\n\n- Post it: slackApi\n" in report
+    assert report.endswith(f"## Documentation\n\n{WORDS}\n")
+
+
+def test_what_is_not_valid_is_written_as_a_draft(lab: Lab, api: StandIn) -> None:
+    # Without n8n-mcp, too: what we refuse needs no judge.
+    nothing = (say({"name": "Nothing", "nodes": []}), say({"nodes": [], "connections": []}))
+    api.answer(*({"content": text} for text in (*nothing, *[mended()] * 5, WORDS)))
+    done = command(lab, api, "-o", "joke.json", "--json")
+    assert done.returncode == 1
+    said = json.loads(done.stdout)
+    assert said["report"]["problems"] == ["the workflow is empty: it has no nodes"]
+    assert said["files"] == {"report": "joke.report.md", "draft": "joke.draft.json"}
+    assert not (lab.home / "joke.json").exists()
+    assert json.loads((lab.home / "joke.draft.json").read_text())["nodes"] == []
