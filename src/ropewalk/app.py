@@ -76,7 +76,9 @@ class App(Selecting):
         self.limits = limits
         seconds = limits.tool_timeout if timeout is None else timeout
         pace = Pace(settings.rates, self._take_turn) if settings.rates else None
-        self.runner = Runner(index=self.toolbox, timeout=seconds, flows=lambda: self.engine, pace=pace)
+        self.runner = Runner(
+            index=self.toolbox, timeout=seconds, flows=lambda: self.engine, pace=pace, learner=self._learn
+        )
         self.project: str | None = None  # the directory whose configuration gave the tools; kept with each run
         self._address, self._directory, self._sync = store, directory, sync
         self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration

@@ -43,3 +43,16 @@ def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
     assert project("tools", "select", "how do I shout at neighbours", "--json").data["results"][0]["name"] == "upper"
     assert "forgot 1 request" in project("tools", "learnt", "upper", "--forget").out
     assert project("tools", "learnt", "--json").data == {"tools": {}, "learnt": []}
+
+
+def test_a_run_teaches_what_it_was_for(project) -> None:
+    """SELECT-CLI-2"""
+    project.write("c.yaml", "kind: chain\nnodes:\n  - {id: a, type: tool, tool: upper, params: {text: x}}\n")
+    assert project("run", "c.yaml").code == 0
+    assert "nothing was learnt yet" in project("tools", "learnt").out
+    done = project("run", "c.yaml", "--request", "shout at the neighbours")
+    assert done.code == 0, done.err
+    [use] = project("tools", "learnt", "--json").data["learnt"]
+    assert (use["tool"], use["request"], use["successes"]) == ("upper", "shout at the neighbours", 1)
+    refused = project("run", "c.yaml", "--request", "x", "--no-wait")
+    assert (refused.code, "--request" in refused.err) == (2, True), refused.err

@@ -121,6 +121,10 @@ def test_runs_and_calls_of_tools_feed_the_memory(where: str, tmp_path: Path) -> 
             await app.call_tool("zork", {"text": "x"}, request="tune a violin")
             with pytest.raises(ToolError):
                 await app.call_tool("fails", {}, request="tune a drum")
+            assert (await app.runner.run("zork", {"text": "y"}, request="tune a harp")).structured == "y"
+            with pytest.raises(ToolError):
+                await app.runner.run("fails", request="tune a flute")
+            await app.runner.run("zork", {"text": "y"})
             learnt = {(use.tool, use.request): use.successes for use in app.selector.learnt()}
             assert learnt == {
                 ("zork", "tune my guitar"): 1,
@@ -129,10 +133,31 @@ def test_runs_and_calls_of_tools_feed_the_memory(where: str, tmp_path: Path) -> 
                 ("fails", "tune the piano"): 0,
                 ("zork", "tune a violin"): 1,
                 ("fails", "tune a drum"): 0,
+                ("zork", "tune a harp"): 1,
+                ("fails", "tune a flute"): 0,
             }
             assert names(app.selector.select("who can tune my guitar?"))[0] == "zork"
         if where == "sqlite":
             async with App(address, tools=[zork, fails]) as app:
-                assert (app.selector.stats()["zork"].successes, app.selector.stats()["fails"].failures) == (3, 3)
+                assert (app.selector.stats()["zork"].successes, app.selector.stats()["fails"].failures) == (4, 4)
+
+    asyncio.run(case())
+
+
+def test_a_runner_that_teaches_nobody_says_so() -> None:
+    """SELECT-LEARN-5"""
+    from ropewalk.errors import ConfigError
+    from ropewalk.runchain import Runner
+    from ropewalk.tools.toolbox import Toolbox
+
+    async def case() -> None:
+        box = Toolbox()
+        box.register(zork)
+        with pytest.raises(ConfigError, match="give it a `learner`"):
+            await Runner(box).run("zork", request="tune it")
+        told: list[object] = []
+        runner = Runner(box, learner=lambda request, outcomes: told.append((request, dict(outcomes))))
+        await runner.run("zork", request="tune it")
+        assert told == [("tune it", {"zork": True})]
 
     asyncio.run(case())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StoreError, ToolError
+from ..errors import StoreError
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -55,15 +55,8 @@ class Selecting:
         if self.toolbox.get(tool_id) is None:
             await self.toolbox.connect_for([tool_id])
         bound = self.runner.bind(tool_id)
-        try:
-            value = await bound.call(dict(args or {}), None, None, on_progress)
-        except ToolError:
-            if request is not None:
-                self._learn(request, {tool_id: False})
-            raise
-        if request is not None:
-            self._learn(request, {tool_id: True})
-        return value
+        with self.runner.teaching(tool_id, request):
+            return await bound.call(dict(args or {}), None, None, on_progress)
 
     def _learn(self, request: str, outcomes: Mapping[str, bool]) -> None:
         try:

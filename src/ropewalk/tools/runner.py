@@ -6,11 +6,11 @@ discovery and no ranking. To add a kind of backend, add its route to `route.py` 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any, Final, TypeAlias
 
-from ..errors import InvalidValue, NoBackends, NotFound, Problem, ToolError, ToolNotFound, ValidationFailed
+from ..errors import ConfigError, InvalidValue, NoBackends, NotFound, Problem, ToolError, ToolNotFound, ValidationFailed
 from ..values import Json, check_json, closest
 from .bound import DEFAULT_TIMEOUT, Bound, Rules, Validator, bind_route, stop_if_cancelled
 from .local import maybe_await
@@ -35,6 +35,7 @@ from .tool import Tool, ToolBackend, parse_tool_id
 
 ToolResolver: TypeAlias = Callable[[str], Tool | Awaitable[Tool | None] | None]
 BackendsResolver: TypeAlias = Callable[[str], Any]
+Learner: TypeAlias = Callable[[str, Mapping[str, bool]], None]
 BackendSelector: TypeAlias = Callable[[list[ToolBackend]], ToolBackend | Awaitable[ToolBackend]]
 
 _RANK: Final = {"local": 0, "provider": 1, "mcp": 2}
@@ -54,6 +55,7 @@ class Runner:
     async. Executors and the local registry default to those of the index. `timeout` is in seconds,
     for every call whose tool sets none. `flows` gives the engine in whose store the runs of flows that
     are called as tools are kept; without one they run in memory. `pace` limits how fast tools are called.
+    `learner` is told the request that a call was for and, by tool, whether it succeeded.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Runner:
         timeout: float = DEFAULT_TIMEOUT,
         flows: Flows = None,
         pace: Pace | None = None,
+        learner: Learner | None = None,
     ) -> None:
         if not timeout > 0:
             raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}; math.inf means no limit")
@@ -81,6 +84,7 @@ class Runner:
         self._selector = backend_selector
         self._given = {"mcp": mcp, "provider": provider, "local": local}
         self._flows = flows
+        self._learner = learner
         self._rules = Rules(
             timeout=timeout,
             validate_input=validate_input,
@@ -101,13 +105,38 @@ class Runner:
         return self._rules.timeout
 
     async def run(
-        self, tool_id: str, args: Args | None = None, *, key: str | None = None, timeout: float | None = None
+        self,
+        tool_id: str,
+        args: Args | None = None,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        request: str | None = None,
     ) -> RunResult:
         """One call. Raises a ToolError that names the stage; `timeout` (seconds) replaces the usual one;
-        `key` is the idempotency key for backends that take one."""
+        `key` is the idempotency key for backends that take one. `request` is what the call is for, in words: from it
+        the tool selector learns, which an app's runner has (or another `learner`)."""
         await stop_if_cancelled()  # 1
         bound = await self._prepare(tool_id)  # 2 to 4
-        return await bound.execute(_checked_args(tool_id, bound, args), key, timeout, None)  # 5 to 8
+        if request is None:
+            return await bound.execute(_checked_args(tool_id, bound, args), key, timeout, None)  # 5 to 8
+        with self.teaching(tool_id, request):
+            return await bound.execute(_checked_args(tool_id, bound, args), key, timeout, None)
+
+    @contextmanager
+    def teaching(self, tool_id: str, request: str | None) -> Iterator[None]:
+        """Around a call: the learner is told whether it succeeded, when there is a request it was for. Raises
+        ConfigError when nobody learns."""
+        if request is not None and self._learner is None:
+            raise ConfigError("nothing learns from this Runner's requests; use an app's runner, or give it a `learner`")
+        try:
+            yield
+        except ToolError:
+            if request is not None and self._learner is not None:
+                self._learner(request, {tool_id: False})
+            raise
+        if request is not None and self._learner is not None:
+            self._learner(request, {tool_id: True})
 
     async def run_stream(
         self, tool_id: str, args: Args | None = None, *, key: str | None = None, timeout: float | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter, validators
 
+from ...errors import InvalidInput, Problem
 from ...events import Event
 from ...source import visible
 from .answer import Answer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ...app import App
 
 _RESULTS = ("finalState", "data", "result", "results", "variables")
+_HERE = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
 _MARK = {"completed": "✓", "partial": "~", "waiting": "…"}
 
 
@@ -49,6 +51,7 @@ def run(
     keep_state: Annotated[
         bool, Parameter(name="--keep-state", negative=(), help="Begin with the final state of the last run.")
     ] = False,
+    request: Annotated[str | None, Parameter(help="What it is run for; `tools select` learns from it.")] = None,
     watch: Watch = False,
     engine: Engine = None,
     wait: Stay = None,
@@ -60,6 +63,8 @@ def run(
 ) -> Answer:
     """Run a definition (a FILE, or a DIR with an experience.yaml) and print its result."""
     given, variables, seed = read_input(input), read_pairs(var), read_state(state)
+    if request is not None and (wait is False or queue is not None or priority != 100):
+        raise InvalidInput([Problem(path="--request", message=_HERE)])
 
     async def put(app: App, on_event: Callable[[Event], None] | None) -> str:
         return await app.submit(
@@ -74,16 +79,9 @@ def run(
         if queue is not None or priority != 100:
             return await app.wait(await put(app, on_event))
         return await app.run(
-            source,
-            given,
-            run_id=id,
-            variables=variables or None,
-            on_event=on_event,
-            concurrency=concurrency,
-            state=seed,
-            keep_state=keep_state,
-            park=not wait,
-        )
+            source, given, run_id=id, variables=variables or None, on_event=on_event, request=request,
+            concurrency=concurrency, state=seed, keep_state=keep_state, park=not wait,
+        )  # fmt: skip
 
     options = again(store, project)
     work = followed(start, quiet=json, watch=watch, source=source, again=options) if wait is not False else only_put
