@@ -75,6 +75,7 @@ def test_a_workflow_of_three_nodes_from_a_prompt(lab: Lab) -> None:
     assert "there is no tool 'validate_workflow' here" in refused["content"]
     assert '"URL"' in results_in(app.model.requests[3])[0]["content"]
     # What is known beforehand is in the prompts.
+    assert "nodes-base.slackTrigger" in app.model.requests[0].messages[0]["content"]
     assert "scheduleTrigger" in app.model.requests[2].messages[0]["content"]
     assert (done.usage["input_tokens"], done.usage["output_tokens"]) == (50, 25)
     assert done.cost == 0.0

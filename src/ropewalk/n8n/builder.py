@@ -17,18 +17,19 @@ from ..dialects.agent_flow import ENDS
 from ..engine.engine import new_run_id
 from ..errors import CompletionFailed, ToolError
 from ..frozen import dataclass
+from ..select.text import normalised, told
 from ..values import Json
 from .building import MANUAL, Made, make
 from .draft import Draft, drafted, problems
 from .facts import Known
 from .mending import mend
-from .node_tools import register
+from .node_tools import core_nodes, register
 from .phases import CONFIGURATION, DISCOVERY, DOCUMENTATION, RULES, VALIDATION, Passed
 from .server import Server, ServerDown
 
 MOST_REPAIRS: Final = 5
-_LONGEST_SEARCH: Final = 200
-_FOUND_FIRST: Final = 15
+_MOST_WORDS: Final = 12
+_FOUND_FIRST: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +191,10 @@ class _Build:
         return str(done.value)
 
     async def _search(self) -> Json:
-        """What a search for the task itself finds, so that the model need not begin with that."""
+        """What searches for the words of the task find, so that the model need not begin with that."""
+        words = dict.fromkeys(word for _, word in told(normalised(self._task), _MOST_WORDS))
         try:
-            given = {"query": self._task[:_LONGEST_SEARCH], "limit": _FOUND_FIRST, "source": "core"}
-            rows = (await self._server.call("search_nodes", given))["results"]
+            rows = await core_nodes(self._server, list(words), _FOUND_FIRST)
         except (ServerDown, ToolError):
             return []  # the phase says what it does without
         return [{key: row.get(key) for key in ("nodeType", "displayName", "description")} for row in rows]

@@ -7,7 +7,7 @@ a node (200 kB of Slack) is read by code, the model gets the part that it asked 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ..frozen import dataclass
@@ -78,18 +78,24 @@ async def _connections(server: Server, given: Mapping[str, Any]) -> Json:
     return await server.call("validate_workflow", {"workflow": given["workflow"], "options": dict(_CONNECTIONS)})
 
 
+async def core_nodes(server: Server, words: Sequence[str], each: int = _MOST) -> list[dict[str, Any]]:
+    """n8n's own nodes that searches for these words find, `each` of a word, every node once: community nodes, which
+    `source` does not keep away, cannot be imported everywhere."""
+    asked = [server.call("search_nodes", {"query": word, "limit": _MOST, "source": "core"}) for word in words]
+    found: dict[str, dict[str, Any]] = {}
+    for answer in await asyncio.gather(*asked):
+        own = [row for row in answer["results"] if not row.get("isCommunity")]
+        found.update((row["nodeType"], row) for row in own[:each])
+    return list(found.values())
+
+
 async def _types(server: Server, given: Mapping[str, Any]) -> Json:
     """Several searches, since no call lists all: those of a category, or of words that most nodes have one of."""
     category, limit = given.get("category"), given.get("limit", 50)
-    words = (category,) if category else _SWEEP
-    asked = [server.call("search_nodes", {"query": word, "limit": _MOST, "source": "core"}) for word in words]
-    found: dict[str, Json] = {}
-    for answer in await asyncio.gather(*asked):
-        for row in answer["results"]:
-            if row.get("isCommunity") or (category and row["category"].lower() != category.lower()):
-                continue
-            found[row["nodeType"]] = {key: row[key] for key in ("nodeType", "displayName", "category")}
-    return {"nodes": list(found.values())[:limit], "complete": False}
+    rows = await core_nodes(server, (category,) if category else _SWEEP)
+    same = [row for row in rows if not category or row["category"].lower() == category.lower()]
+    listed: list[Json] = [{key: row[key] for key in ("nodeType", "displayName", "category")} for row in same[:limit]]
+    return {"nodes": listed, "complete": False}
 
 
 @dataclass(frozen=True, slots=True)

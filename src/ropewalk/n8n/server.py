@@ -53,6 +53,8 @@ class Server:
     async def call(self, tool: str, arguments: Mapping[str, Json]) -> Any:
         """What a tool gives. ToolError where it refuses, ServerDown where it is not there; a server that died is
         started again once: its calls only read."""
+        if self._toolbox.get(f"{SERVER}:{tool}") is None and (why := await self.reach()) is not None:
+            raise ServerDown(why)
         try:
             return await self._run(tool, arguments)
         except ToolError as error:
