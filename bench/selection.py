@@ -1,6 +1,7 @@
 """How well and how fast tools are selected, beside BM25, the documented formula, and other libraries.
 
     python bench/select.py FOLDER... [--minilm [MODEL.onnx]] [--only NAME...] [--misspelt] [--learnt] [--json OUT]
+    python bench/select.py FOLDER FOLDER... --reliability
 
 A folder holds tools.jsonl {name, description, category?, inputSchema?} and queries.jsonl {query, gold: [names],
 alts?: {gold: [names as good]}, cands?: [names]}; `cands` gives the restricted choice. Times are CPU per query.
@@ -139,10 +140,20 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(CONTENDERS), help="only these")
     parser.add_argument("--misspelt", action="store_true", help="also with a quarter of the long words misspelt")
     parser.add_argument("--learnt", action="store_true", help="also with eight remembered requests for each tool")
+    parser.add_argument("--reliability", action="store_true", help="only what scores are worth on sets not fitted on")
     parser.add_argument("--json", help="write the figures here too")
     given = parser.parse_args()
     out: dict[str, Any] = {}
-    for folder in given.folders:
+    if given.reliability:
+        if len(given.folders) < 2:
+            parser.error("--reliability needs two folders or more: it fits on all but one, and measures that one")
+        from select_reliability import reliability
+        from select_reliability import show as show_reliability
+
+        rows = reliability([load(folder) for folder in given.folders])
+        show_reliability(rows)
+        out["reliability"] = rows
+    for folder in given.folders if not given.reliability else ():
         one = load(folder)
         out[one.name] = show(one, given)
         if given.misspelt:

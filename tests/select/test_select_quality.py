@@ -55,6 +55,19 @@ def test_measures_are_what_they_are_called() -> None:
     assert measure([], query) == [0] * 8
 
 
+def test_reliability_is_the_weighted_share_of_right_ones_by_tenths_of_the_score() -> None:
+    """SELECT-BENCH-1"""
+    import numpy as np
+
+    from select_reliability import tenths
+
+    rows = [(0.81, 1, 1, 1.0), (0.85, 0, 1, 2.0), (0.89, 0, 0, 1.0), (0.83, -1, -1, 4.0), (1.0, 1, 1, 1.0)]
+    low, high = tenths(np.array(rows))
+    assert (low["from"], low["requests"], low["without a tool"]) == (0.8, 3, 1)
+    assert (low["first"], low["five"], low["five, some have no tool"]) == (0.25, 0.75, 0.375)
+    assert (high["from"], high["requests"], high["first"]) == (0.9, 1, 1.0)
+
+
 def test_the_bench_runs_on_any_folder(tmp_path: Path) -> None:
     """SELECT-BENCH-1"""
     import subprocess
