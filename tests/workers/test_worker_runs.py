@@ -30,7 +30,26 @@ nodes:
   - {id: first, type: tool, tool: async_step, params: {at: first}}
   - {id: deadly, type: tool, tool: die, params: {at: deadly, until: mended}}
 """
+ASKS = """
+kind: chain
+name: asks
+nodes:
+  - {id: first, type: tool, tool: who, params: {at: first}}
+  - {id: ask, type: wait, approval: "Go on?"}
+  - {id: last, type: tool, tool: who, params: {at: last}}
+"""
 Start = Callable[..., Crew]
+
+
+def test_a_run_that_waits_says_so_and_goes_on_when_it_is_approved(crew: Start) -> None:
+    scene = crew(ASKS)
+    scene.hire()
+    done = scene.run("run", "chain.yaml", "--json", "--id", "x")
+    assert (done.code, done.data["status"]) == (4, "waiting"), done.err
+    assert [(wait["node"], wait["approval"]) for wait in done.data["waitingFor"]] == [("ask", "Go on?")]
+    assert scene.run("runs", "approve", "x").code == 0
+    assert scene.until_ended("x") == "completed"
+    assert scene.started() == ["first", "last"]
 
 
 def test_a_run_is_executed_by_workers_and_its_result_comes_back(crew: Start) -> None:

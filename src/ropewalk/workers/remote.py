@@ -13,6 +13,7 @@ from ..events import Event
 from ..journal.fleet import Fleet
 from ..journal.journal import ENDS, NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
+from ..journal.waiting import open_waits, shown
 from ..values import Json
 from .lines import queue_named
 from .pulse import driver_errors
@@ -31,7 +32,7 @@ class RemoteEngine(Engine):
         where = postgres(store).where
         self.fleet, self.client = Fleet(where), Client(where)
         self._place = place
-        self._awaited: dict[str, asyncio.Future[None]] = {}
+        self._awaited: dict[tuple[str, bool], asyncio.Future[None]] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def run(self, job: Job) -> dict[str, Json]:
@@ -39,12 +40,17 @@ class RemoteEngine(Engine):
         if (job.new.context or {}).get("executor"):
             return await super().run(job)
         await self.submit(job)
-        row = await self.ended(job.new.id)
+        row = await self.ended(job.new.id, or_waiting=job.park)
         if row.fingerprint and row.fingerprint != job.new.fingerprint:
             raise JournalConflict(row.id, "", "a run of another definition has this id")
+        waits = row.status == "waiting"
         if job.watcher is not None:
-            job.watcher(Event(run_id=row.id, kind="run.finished", at=time.time(), data={"status": row.status}))
-        return result_of(row)
+            kind = "run.waiting" if waits else "run.finished"
+            job.watcher(Event(run_id=row.id, kind=kind, at=time.time(), data={"status": row.status}))
+        if not waits:
+            return result_of(row)
+        history = await asyncio.to_thread(self.store.history, row.id)
+        return {**result_of(row), "error": None, "waitingFor": [shown(entry) for entry in open_waits(history)]}
 
     async def submit(self, job: Job, queue: str | None = None, priority: int = PRIORITY) -> str:
         """Write the run down and put it in line, once; returns its id."""
@@ -62,11 +68,12 @@ class RemoteEngine(Engine):
             )
         return new.id
 
-    async def ended(self, run_id: str) -> RunRow:
-        """Wait until a run has ended, wherever it is run."""
-        waiting = self._awaited.get(run_id)
+    async def ended(self, run_id: str, *, or_waiting: bool = False) -> RunRow:
+        """Wait until a run has ended, wherever it is run, or until it only waits for somebody."""
+        key = run_id, or_waiting
+        waiting = self._awaited.get(key)
         if waiting is None:
-            waiting = self._awaited[run_id] = asyncio.get_running_loop().create_future()
+            waiting = self._awaited[key] = asyncio.get_running_loop().create_future()
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(self._look())
         await asyncio.shield(waiting)
@@ -100,22 +107,28 @@ class RemoteEngine(Engine):
         since: float | None = None
         while self._awaited:
             try:
-                found = await asyncio.to_thread(self.fleet.statuses, list(self._awaited))
+                ids = list({id for id, _ in self._awaited})
+                found = await asyncio.to_thread(self.fleet.statuses, ids)
                 since = None
             except driver_errors() as error:
                 since = since or time.monotonic()
                 if time.monotonic() - since > _PATIENCE:
                     self._settle(list(self._awaited), StoreError(f"the server is away: {error}"))
                     return
-                found = dict.fromkeys(self._awaited, "running")
-            self._settle([id for id in self._awaited if found.get(id, "failed") in ENDS])
+                await asyncio.sleep(_POLL)
+                continue
+            self._settle([key for key in self._awaited if _is_over(found.get(key[0], "failed"), key[1])])
             await asyncio.sleep(_POLL)
 
-    def _settle(self, ids: list[str], error: Exception | None = None) -> None:
-        for id in ids:
-            waiting = self._awaited.pop(id)
+    def _settle(self, keys: list[tuple[str, bool]], error: Exception | None = None) -> None:
+        for key in keys:
+            waiting = self._awaited.pop(key)
             if not waiting.done():
                 waiting.set_result(None) if error is None else waiting.set_exception(error)
+
+
+def _is_over(status: str, or_waiting: bool) -> bool:
+    return status in ENDS or (or_waiting and status == "waiting")
 
 
 def postgres(store: Store) -> PostgresStore:
