@@ -37,7 +37,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         *,
         on_event: Callable[[Any], None] | None = None,
     ) -> ExecutionResult:
-        """Run a stored chain. `context` holds variables, input and executionId; an unknown chain
+        """Run a stored chain. `context` holds variables, input, request and executionId; an unknown chain
         raises NotFound. What went wrong in a tool is in the result, not raised."""
         job = await self.job(chain_id, context, tool_executor, on_event)
         return self.told(job, await self.app.engine.run(job))

@@ -117,7 +117,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         *,
         on_event: Callable[[Any], None] | None = None,
     ) -> Result:
-        """Run a stored definition. `context` holds variables, input and executionId; an unknown id
+        """Run a stored definition. `context` holds variables, input, request and executionId; an unknown id
         raises NotFound. What went wrong in a tool is in the result, not raised."""
         job = await self.job(id, context, tool_executor, on_event)
         return self.told(job, await self.app.engine.run(job))

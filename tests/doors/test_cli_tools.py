@@ -101,7 +101,7 @@ def test_doctor_looks_into_a_store_in_postgres_and_hides_its_password(project, p
     done = project("doctor", "--json", *store)
     assert done.code == 0, done.out
     said = next(f["message"] for f in done.data["findings"] if f["name"] == "store")
-    assert re.search(r"\(Postgres \d+.*\), 1 runs", said), said
+    assert re.search(r"\(Postgres \d+.*\), version \d+ of its schema, 1 runs", said), said
     assert "hush" not in done.out + done.err
     done = project("doctor", "--json", "--store", "postgresql://me:hush@127.0.0.1:1/db")
     assert done.code == 1
