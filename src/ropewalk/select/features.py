@@ -28,6 +28,7 @@ RELATED: Final = 0.8  # of the likeness that the lexicon gives
 LEAST_LIKE: Final = 0.55
 UNKNOWN: Final = 0.35  # a word no tool has, against the rarest there can be
 LOOKED_UP: Final = 60_000  # postings that are added up to find candidates
+DENSE_CLAUSES: Final = 5_000  # up to so many tools those of single clauses, too
 DENSE: Final = 20_000  # up to so many tools meanings are compared with all, above with those that share a word
 
 
@@ -150,7 +151,8 @@ class Candidates:
             scores = np.bincount(slots[inside], value[inside], size)
             chosen.append(self._best(scores, allowed, share))
         if size <= DENSE:
-            ways = reading.clause_vectors if len(reading.clause_vectors) < 4 else reading.vector[None]
+            few = len(reading.clause_vectors) < 4 and size <= DENSE_CLAUSES
+            ways = reading.clause_vectors if few else reading.vector[None]
             for like in ways @ index.vectors[:size].T:
                 chosen.append(self._best(like, allowed, max(10, most // 3)))
         return np.unique(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
@@ -194,14 +196,17 @@ class Candidates:
         numbers = _joined([index.numbers[slot] for slot in own], np.int32)
         columns = np.repeat(np.arange(len(own)), index.words[slots])
         first = np.full(len(index.postings), -1, np.int32)
-        order = np.argsort(self._terms, kind="stable")
-        terms, starts, counts = np.unique(self._terms[order], return_index=True, return_counts=True)
-        first[terms] = np.arange(len(terms))
-        hit = np.flatnonzero(first[numbers] >= 0)
-        which = first[numbers[hit]]
-        if len(terms) == len(order):
-            variant = order[which]
+        each: Array = np.arange(len(self._terms))
+        first[self._terms] = each
+        found = first[numbers]
+        hit = np.flatnonzero(found >= 0)
+        if np.array_equal(first[self._terms], each):
+            variant: Array = found[hit]
         else:  # a word that stands for several words of the request
+            order = np.argsort(self._terms, kind="stable")
+            terms, starts, counts = np.unique(self._terms[order], return_index=True, return_counts=True)
+            first[terms] = np.arange(len(terms))
+            which = first[numbers[hit]]
             times = counts[which]
             hit = np.repeat(hit, times)
             ends = np.cumsum(times)

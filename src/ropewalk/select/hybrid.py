@@ -7,6 +7,7 @@ among the first five; the others' fall off with how far they are behind it.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -36,10 +37,19 @@ class Ranking:
     with_model: bool = False
 
 
-def weight_row(with_model: bool) -> list[float]:
+@lru_cache(maxsize=2)
+def weight_row(with_model: bool) -> tuple[float, ...]:
     """The weights in the order of NAMES."""
     table = weights.MODEL if with_model else weights.PLAIN
-    return [table.get(name, 0.0) for name in NAMES]
+    return tuple(table.get(name, 0.0) for name in NAMES)
+
+
+@lru_cache(maxsize=2)
+def _sure_row(with_model: bool) -> list[tuple[int, float]]:
+    """The place among NAMES and the weight of what makes one sure."""
+    kind = "model" if with_model else "plain"
+    both = ((n, weights.SURE.get(f"{kind} {name}", 0.0)) for n, name in enumerate(NAMES))
+    return [(n, weight) for n, weight in both if weight]
 
 
 def rank(
@@ -80,9 +90,9 @@ def _past(index: Index, remembered: dict[str, float], allowed: Array | None) -> 
 def sureness(values: Array, features_of_best: Array, with_model: bool, remembered: float = 0.0) -> Array:
     """The scores of candidates in order: how sure the best makes one, and less the further one is behind it."""
     table = weights.SURE
-    top = dict(zip(NAMES, features_of_best.tolist(), strict=True))
+    top = features_of_best.tolist()
     name = "model" if with_model else "plain"
-    z = table.get(f"{name} bias", 0.0) + sum(table.get(f"{name} {one}", 0.0) * top[one] for one in NAMES)
+    z = table.get(f"{name} bias", 0.0) + sum(weight * top[n] for n, weight in _sure_row(with_model))
     best = max(_logistic(z), _logistic(SURE_AGAIN * (remembered - LIKE_BEFORE)) if remembered else 0.0)
     behind = (values[0] - values) * table.get(f"{name} fall", 0.1)
     scores: Array = (best * np.exp(-behind)).astype(np.float32)
