@@ -69,3 +69,16 @@ def test_one_command_prints_the_table_and_writes_it_as_json(tmp_path: Path) -> N
     assert row["target"] == 6
     assert set(row["times"]) == {"asyncio", "ropewalk"}
     assert row["met"] == (row["value"] <= 6)
+
+
+def test_tokens_are_counted_as_said_and_every_round_counts() -> None:
+    from ropewalk.claude.model import Request
+    from tokens import sent, tokens
+
+    assert tokens("a morning, 12345") == 1 + 2 + 1 + 2
+    assert tokens({"a_b": "é"}) == len(["{", '"', "a", "_", "b", '"', ":", '"', "é", '"', "}"])
+    turn = {"role": "user", "content": "go on"}
+    once = Request(messages=[turn], tools=[{"name": "look"}])
+    twice = Request(messages=[turn, turn], tools=[{"name": "look"}])
+    assert sent([once, twice])["messages"] == tokens([turn]) + tokens([turn, turn])
+    assert sent([once, twice])["definitions"] == 2 * sent([once])["definitions"]
