@@ -35,8 +35,8 @@ def tell_all(session: Session, where: Target, some: list[News]) -> None:
 
 
 class Listener:
-    """Everything public is safe from any thread. Callbacks run on the listener's: they are short and
-    raise nothing."""
+    """Everything public is safe from any thread. Callbacks run on the listener's, the first time maybe on that
+    of whoever adds them: they are short and raise nothing."""
 
     def __init__(self, where: Target, failures: tuple[type[Exception], ...]) -> None:
         self._where, self._failures = where, failures
@@ -52,6 +52,9 @@ class Listener:
     def add(self, callback: Hear) -> None:
         with self._lock:
             self._callbacks += (callback,)
+            live = self.live
+        if live:
+            callback(News("", 0, ""))  # as those were told who were there when it began to listen
 
     def remove(self, callback: Hear) -> None:
         with self._lock:
@@ -73,8 +76,9 @@ class Listener:
             with contextlib.suppress(*self._failures):
                 self.session = Session(self._where)
                 self.session.execute(f'LISTEN "{self._where.schema}"')
-                self.live, pause = True, _PAUSE[0]
-                self._hear(News("", 0, ""))  # What happened before is to be looked for.
+                with self._lock:  # Whoever is added meanwhile is told by one of the two, and once.
+                    self.live, pause, there = True, _PAUSE[0], self._callbacks
+                self._tell(there, News("", 0, ""))  # What happened before is to be looked for.
                 self._follow(self.session)
             self.live = False
             if self.session is not None:
@@ -103,7 +107,10 @@ class Listener:
             selector.select(seconds)
 
     def _hear(self, news: News) -> None:
-        for callback in self._callbacks:
+        self._tell(self._callbacks, news)
+
+    def _tell(self, callbacks: tuple[Hear, ...], news: News) -> None:
+        for callback in callbacks:
             callback(news)
 
 
