@@ -13,10 +13,11 @@ from .check import Checked, check
 from .config.limits import Limits
 from .dialects import Compiled, notation_of
 from .errors import InvalidFlow, NotFound, Problem
-from .fitting import Cards, LocalCards, calls_of, check_cycles
+from .fitting import Cards, LocalCards, check_cycles
 from .frozen import dataclass
 from .ir import Flow, Graph, node_parts
 from .journal import Definition
+from .ops import calls_of
 from .uncollected import uncollected
 from .values import Json, digest
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .check import ToolCard
 from .engine.flowtool import FlowTool, cycle, flow_of, input_schema_of, tool_name
 from .errors import InvalidInput, InvalidValue, Problem, ToolError
 from .expr.ast import Ref
-from .ir import Flow, Graph, node_parts
-from .ops import Call
+from .ir import Flow, Graph
+from .ops import Call, calls_of
 from .schema import compile_schema
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
@@ -72,17 +72,6 @@ def is_of_agents(tool_id: str) -> bool:
 def tools_of(body: Graph) -> set[str]:
     """The ids of all tools that a region calls."""
     return {node.op.tool for node in calls_of(body)}
-
-
-def calls_of(body: Graph) -> Iterator[Any]:
-    """Every node of a region, and of those inside, that calls a tool."""
-    for node in body.nodes:
-        if isinstance(node.op, Call):
-            yield node
-            continue
-        for _, part in node_parts(node):
-            if isinstance(part, Graph):
-                yield from calls_of(part)
 
 
 def flow_tool(

@@ -6,7 +6,7 @@ Refused here: looking into a frame, touching the world except through `site.call
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any
 
@@ -14,7 +14,7 @@ from .errors import ExpressionError, SchemaMismatch
 from .expr.ast import Expr, Lit, Ref
 from .expr.budget import weigh
 from .frozen import dataclass
-from .ir import Frame, Getter, Graph, Site, Step, Yield, whole
+from .ir import Frame, Getter, Graph, Site, Step, Yield, node_parts, whole
 from .schema import compile_schema
 from .values import Json
 
@@ -237,6 +237,17 @@ class Validate:
             return value
 
         return Step(fitting)
+
+
+def calls_of(body: Graph) -> Iterator[Any]:
+    """Every node of a region, and of those inside, that calls a tool."""
+    for node in body.nodes:
+        if isinstance(node.op, Call):
+            yield node
+            continue
+        for _, part in node_parts(node):
+            if isinstance(part, Graph):
+                yield from calls_of(part)
 
 
 def _as_list(items: Getter) -> Getter:

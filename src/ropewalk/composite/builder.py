@@ -19,8 +19,9 @@ from ..dialects.composite import compile_document as compile_composite
 from ..dialects.notation import Compiled
 from ..engine.flowtool import FlowTool, cycle, flow_of
 from ..errors import InvalidFlow, InvalidValue, Problem, UnresolvedReference
-from ..fitting import calls_of, output_of, tools_of
+from ..fitting import output_of, tools_of
 from ..frozen import dataclass
+from ..ops import calls_of
 from ..schema import compile_schema
 from ..tools.bound import DEFAULT_TIMEOUT
 from ..tools.executor import ExecutorCaller

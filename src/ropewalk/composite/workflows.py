@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dialects.composite import compile_document as compile_composite
 from ..engine.flowtool import FlowTool, flow_of, value_of
 from ..errors import ConfigError, InvalidFlow, NotFound, Problem
-from ..fitting import calls_of, check_input
+from ..fitting import check_input
 from ..frozen import dataclass
 from ..journal import Definition
+from ..ops import calls_of
 from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..values import Json, check_json, closest, digest

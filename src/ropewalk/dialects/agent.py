@@ -17,8 +17,8 @@ from ..ir import Flow, Graph, Meta, Node
 from ..values import Json, closest
 from . import fields as f
 from .agent_flow import ENDS, MAX_ROUNDS, agent_loop
-from .fields import Checker, Report, join, known_keys, say
-from .nodes import is_schema
+from .fields import Checker, Report, join, say
+from .nodes import read_document
 from .notation import Compiled, told_together
 
 ROOTS: Final = frozenset(("input", "secret"))
@@ -75,14 +75,7 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile an agent; raises InvalidFlow with every problem of the document."""
-    report: Report = []
-    given = known_keys(f.own(config, "", report), FIELDS, "", report)
-    given = {key: value for key, value in given.items() if value is not None and key != "kind"}
-    for key, value in given.items():
-        given[key] = FIELDS[key](value, key, report)
-    for key in ("inputSchema", "output_schema"):
-        if key in given and not is_schema(given[key], key, report):
-            del given[key]
+    given, report = read_document(config, FIELDS, "agent", ("inputSchema", "output_schema"))
     if ("prompt" in given) == ("messages" in given):
         say(report, "prompt" if "prompt" not in given else "messages", "an agent has a prompt or messages, one of them")
     flow = _flow(given, report)

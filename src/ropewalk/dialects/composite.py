@@ -15,8 +15,8 @@ from ..ir import Flow, Graph
 from ..values import Json
 from . import fields as f
 from .composite_steps import StepReader, Steps
-from .fields import Checker, Report, known_keys, say
-from .nodes import is_schema
+from .fields import Checker, say
+from .nodes import read_document
 from .notation import Compiled, failures
 
 NAMESPACE: Final = "composable"
@@ -62,14 +62,7 @@ def write(flow: Flow) -> dict[str, Json]:
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a composite; raises InvalidFlow with every problem of the document."""
-    report: Report = []
-    given = known_keys(f.own(config, "", report), FIELDS, "", report)
-    given = {key: value for key, value in given.items() if value is not None and key != "kind"}
-    for key, value in given.items():
-        given[key] = FIELDS[key](value, key, report)
-    for key in ("inputSchema", "outputSchema"):
-        if key in given and not is_schema(given[key], key, report):
-            del given[key]
+    given, report = read_document(config, FIELDS, "composite")
     if "name" not in given:
         say(report, "name", "required: the name of the tool")
     wrong = spec_problems(given)

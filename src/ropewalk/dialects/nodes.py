@@ -13,15 +13,17 @@ from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
 
 MAX_NESTING: Final = 64
+SCHEMAS: Final = ("inputSchema", "outputSchema")
 
 Read = TypeVar("Read")
 
 
 def read_document(
-    config: Mapping[str, Json], known: Mapping[str, Checker], kind: str
+    config: Mapping[str, Json], known: Mapping[str, Checker], kind: str, schemas: Collection[str] = SCHEMAS
 ) -> tuple[dict[str, Json], Report]:
-    """The fields of a whole document in the documented spelling, and what is wrong with them. Metadata is
-    left out: an exported document carries it along, and it belongs to the stored one."""
+    """The fields of a whole document in the documented spelling, and what is wrong with them; `schemas` are
+    those that hold one. Metadata is left out: an exported document carries it along, and it belongs to the
+    stored one."""
     report: Report = []
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"a {kind} is an object, not {f.kind(config)}")])
@@ -29,7 +31,7 @@ def read_document(
     given = {key: value for key, value in given.items() if value is not None and key not in ("kind", "metadata")}
     for key, value in given.items():
         given[key] = known[key](value, key, report)
-    for key in ("inputSchema", "outputSchema"):
+    for key in schemas:
         if key in given and not is_schema(given[key], key, report):
             del given[key]
     return given, report

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..ir import Yield
 from ..values import Json
-from .chunks import Cut, frames_of, said_of
+from .chunks import Cut, frames_of
+from .durable import said_of
 from .frame import Frame
 from .program import Program
 from .region import many

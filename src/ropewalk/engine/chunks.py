@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ..errors import NodeFailed, Problem
 from ..ir import Graph, Yield, bodies, refs_inside
 from ..journal.journal import Entry
 from ..values import Json
+from .durable import failed_of
 from .frame import (
     ATTEMPT,
     FIRST,
@@ -164,26 +164,6 @@ def frames_of(scope: Any, spot: Spot, run: Run) -> Frame:
         made[spot.view_slot] = scope["state"]
     frame: Frame = made
     return frame
-
-
-def said_of(failed: NodeFailed) -> Json:
-    """A failure as JSON."""
-    return {
-        "path": failed.path,
-        "message": failed.message,
-        "node": failed.node,
-        "tool": failed.tool,
-        "kind": failed.kind,
-        "attempts": failed.attempts,
-        "problems": [[p.path, p.message, p.keyword] for p in failed.problems],
-    }
-
-
-def failed_of(said: Any) -> NodeFailed:
-    """What `said_of` wrote."""
-    problems = tuple(Problem(path=p, message=m, keyword=k) for p, m, k in said["problems"])
-    given = {key: said[key] for key in ("node", "tool", "kind", "attempts")}
-    return NodeFailed(said["path"], said["message"], problems=problems, **given)
 
 
 def scope_entry(path: str, node: str, size: int, scope: Any, now: float) -> Entry:

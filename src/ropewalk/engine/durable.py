@@ -139,26 +139,34 @@ def remember(kind: str, decide: Getter, spot: Spot) -> Getter:
 
 async def remember_attempt(run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None) -> None:
     """Journal that an attempt failed, and when the next one is due."""
-    data = {
-        "path": failed.path,
-        "message": failed.message,
-        "node": failed.node,
-        "tool": failed.tool,
-        "kind": failed.kind,
-        "attempts": failed.attempts,
-        "due": due,
-        "problems": [[p.path, p.message, p.keyword] for p in failed.problems],
-    }
+    data = {**said_of(failed), "due": due}
     now = run.now()
     await run.log.append(Entry(path_of(frame, spot), "attempt", spot.id, data, "", now, now))
 
 
 def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:
     """What `remember_attempt` wrote."""
-    d = entry.data
-    failed = NodeFailed(d["path"], d["message"], node=d["node"], tool=d["tool"], kind=d["kind"], attempts=d["attempts"])
-    failed.problems = tuple(Problem(path=p, message=m, keyword=k) for p, m, k in d.get("problems", ()))
-    return failed, d["due"]
+    return failed_of(entry.data), entry.data["due"]
+
+
+def said_of(failed: NodeFailed) -> dict[str, Any]:
+    """A failure as JSON."""
+    return {
+        "path": failed.path,
+        "message": failed.message,
+        "node": failed.node,
+        "tool": failed.tool,
+        "kind": failed.kind,
+        "attempts": failed.attempts,
+        "problems": [[p.path, p.message, p.keyword] for p in failed.problems],
+    }
+
+
+def failed_of(said: Any) -> NodeFailed:
+    """What `said_of` wrote."""
+    problems = tuple(Problem(path=p, message=m, keyword=k) for p, m, k in said.get("problems", ()))
+    given = {key: said[key] for key in ("node", "tool", "kind", "attempts")}
+    return NodeFailed(said["path"], said["message"], problems=problems, **given)
 
 
 async def wait_until(run: Any, due: float) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from .blobs import dump
 from .connection import Connection, fetch
@@ -27,9 +28,10 @@ _DEFINITIONS: Final = """
         AND version.fingerprint = definition.fingerprint
 """
 _VERSIONS: Final = """
-    SELECT kind, id, name, document, fingerprint, created, number,
+    SELECT kind, id, name, document, fingerprint, created,
         (SELECT count(*) FROM run WHERE definition_id = version.id AND run.kind = version.kind
-            AND run.fingerprint = version.fingerprint)
+            AND run.fingerprint = version.fingerprint),
+        number
     FROM version WHERE kind = ? AND id = ? ORDER BY number DESC
 """
 _DROP: Final = """
@@ -51,35 +53,25 @@ def put(connection: Connection, definition: Definition) -> None:
 
 def definitions(connection: Connection, where: str, values: tuple[str, ...]) -> list[Definition]:
     rows = fetch(connection, f"{_DEFINITIONS} {where} ORDER BY definition.kind, definition.id", values)
-    return [
-        Definition(
-            kind=kind,
-            id=id,
-            name=name,
-            document=load(connection, document),
-            fingerprint=fingerprint,
-            created=created,
-            run_count=count,
-            version=number,
-        )
-        for kind, id, name, document, fingerprint, created, count, number in rows
-    ]
+    return [_definition(connection, row) for row in rows]
 
 
 def versions(connection: Connection, kind: str, id: str) -> list[Definition]:
-    return [
-        Definition(
-            kind=kind,
-            id=id,
-            name=name,
-            document=load(connection, document),
-            fingerprint=fingerprint,
-            created=created,
-            run_count=count,
-            version=number,
-        )
-        for kind, id, name, document, fingerprint, created, number, count in fetch(connection, _VERSIONS, (kind, id))
-    ]
+    return [_definition(connection, row) for row in fetch(connection, _VERSIONS, (kind, id))]
+
+
+def _definition(connection: Connection, row: Sequence[Any]) -> Definition:
+    kind, id, name, document, fingerprint, created, count, number = row
+    return Definition(
+        kind=kind,
+        id=id,
+        name=name,
+        document=load(connection, document),
+        fingerprint=fingerprint,
+        created=created,
+        run_count=count,
+        version=number,
+    )
 
 
 def delete(connection: Connection, kind: str, id: str) -> bool:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import RopewalkError
-from ..ir import Graph, node_parts
-from ..ops import Call
+from ..ops import calls_of
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -69,17 +68,8 @@ def _tools_in(app: App, row: RunRow, known: dict[str, Mapping[str, str]]) -> Map
             loaded = app.definitions.loaded({**document, "kind": row.kind}, root=(row.context or {}).get("root"))
         except (RopewalkError, TypeError):
             return None  # of a notation that is not there any more, say
-        known[mark] = dict(_calls(loaded.flow.body))
+        known[mark] = {node.id: node.op.tool for node in calls_of(loaded.flow.body)}
     return known[mark]
-
-
-def _calls(body: Graph) -> Iterator[tuple[str, str]]:
-    for node in body.nodes:
-        if isinstance(node.op, Call):
-            yield node.id, node.op.tool
-        for _, part in node_parts(node):
-            if isinstance(part, Graph):
-                yield from _calls(part)
 
 
 def _count(tally: _Tally, entry: Any) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from ..ir import Flow, Graph, node_parts
+from ..ir import Flow
 from ..journal.journal import Entry
-from ..ops import Call
+from ..ops import calls_of
 
 _TURN: Final = re.compile(r"\[[^\]]*\]|@\d+$")
 
@@ -17,8 +17,8 @@ def outcomes(flow: Flow, history: Iterable[Entry]) -> dict[str, bool]:
     """Of each tool that the run called, whether its last call succeeded. Nodes that were skipped, or are no calls,
     tell nothing; nor do two nodes of one name that call different tools."""
     tools: dict[str, str | None] = {}
-    for node, called in _calls(flow.body):
-        tools[node] = called if tools.get(node, called) == called else None
+    for node in calls_of(flow.body):
+        tools[node.id] = node.op.tool if tools.get(node.id, node.op.tool) == node.op.tool else None
     calls: dict[str, tuple[str, bool]] = {}
     for entry in history:
         tool = tools.get(entry.node)
@@ -30,12 +30,3 @@ def outcomes(flow: Flow, history: Iterable[Entry]) -> dict[str, bool]:
     for tool, success in calls.values():
         found[tool] = found.get(tool, True) and success
     return found
-
-
-def _calls(body: Graph) -> Iterator[tuple[str, str]]:
-    for node in body.nodes:
-        if isinstance(node.op, Call):
-            yield node.id, node.op.tool
-        for _, part in node_parts(node):
-            if isinstance(part, Graph):
-                yield from _calls(part)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from ..engine.chunk_run import played
-from ..engine.chunks import said_of
+from ..engine.durable import said_of
 from ..engine.engine import Engine, Job
 from ..errors import Fenced, NodeFailed, RunBusy
 from ..journal import chunks
@@ -49,7 +49,7 @@ class Hand:
             some = items[first : first + count]
             ending = await played(self._engine.program(job), chunk["run"], job.input, log, chunk, scope, some)
             error = ending.error
-            said = None if error is None else {"message": str(error), "kind": type(error).__name__}
+            said: Any = None if error is None else {"message": str(error), "kind": type(error).__name__}
             if said is not None and isinstance(error, NodeFailed):
                 said["failed"] = said_of(error)
             return await log.finish(ending.status, ending.value, said, results=count, errors=len(ending.failures))

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..engine.chunks import failed_of, scope_entry
+from ..engine.chunks import scope_entry
+from ..engine.durable import failed_of
 from ..errors import NodeFailed
 from ..journal import chunks
 from ..journal.fleet import Fleet
