@@ -20,7 +20,6 @@ from .jobs import Executor, Jobs
 from .journal import ENDS, Store, open_store
 from .journal.offloop import off_loop
 from .select.selecting import Selecting
-from .tools.pace import Pace
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
 from .values import Json
@@ -75,7 +74,11 @@ class App(Selecting):
                 self.toolbox.register(tool)
         self.limits = limits
         seconds = limits.tool_timeout if timeout is None else timeout
-        pace = Pace(settings.rates, self._take_turn) if settings.rates else None
+        pace = None
+        if settings.rates:
+            from .tools.pace import Pace
+
+            pace = Pace(settings.rates, self._take_turn)
         self.runner = Runner(
             index=self.toolbox, timeout=seconds, flows=lambda: self.engine, pace=pace, learner=self._learn
         )

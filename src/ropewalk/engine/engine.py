@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uuid_utils import uuid7
 
@@ -18,12 +18,13 @@ from ..events import Event
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.offloop import off_loop
-from ..journal.waiting import shown
 from ..values import Json
 from .caller import Caller, Lease
-from .chunks import KINDS, Spread
 from .program import Program, compile_flow
 from .run import Ending, Run, Watcher, redacted
+
+if TYPE_CHECKING:
+    from .chunks import Spread
 
 POLL = 0.05  # seconds between looks at a run that another process executes
 MOST_PARTS = 100_000
@@ -74,10 +75,12 @@ class Engine:
         if found is None or found.version != caller.version or found.caller is not caller:
             if len(self._programs) >= PROGRAMS:
                 del self._programs[next(iter(self._programs))]
-            cut = self.spread if job.new.kind in KINDS else None
-            found = compile_flow(
-                job.flow, caller, durable=self.store.durable, watched=watched, lease=self.lease, spread=cut
-            )
+            cut, durable = self.spread, self.store.durable
+            if cut is not None:
+                from .chunks import KINDS  # only where there are workers
+
+                cut = cut if job.new.kind in KINDS else None
+            found = compile_flow(job.flow, caller, durable=durable, watched=watched, lease=self.lease, spread=cut)
             self._programs[key] = found
         return found
 
@@ -222,6 +225,8 @@ class Engine:
 
     async def _parked(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """What is said of a run that was released while it only waits; `waitingFor` lists for what."""
+        from ..journal.waiting import shown
+
         row = await off_loop(self.store, lambda: self.store.get_run(run.id))
         if row is not None and row.status == "stopped":
             ending.status = row.status  # by somebody who came right after

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidValue, SchemaMismatch
 from ..expr.ast import Obj, Ref
@@ -19,7 +19,6 @@ from ..schema import compile_schema
 from ..uncollected import uncollected
 from . import policy
 from .caller import Caller, Lease
-from .chunks import Cut, Spread
 from .failure import named
 from .foldorder import in_sequence, writes_of
 from .foldplan import FoldPlan, fold_into
@@ -28,7 +27,10 @@ from .observe import noted, passing, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line, searched
 from .scope import Scope
 from .site import CompiledBody, CompileSite, opener, reopener
-from .waits import ApprovalsRead
+
+if TYPE_CHECKING:
+    from .chunks import Cut, Spread
+    from .waits import ApprovalsRead
 
 
 class Program:
@@ -120,7 +122,11 @@ class Builder:
         roots = {ref.root for ref in read}
         self.secrets, self.prev = "secret" in roots, "prev" in roots
         self.waits = _has_waits(flow.body)
-        self.approvals = ApprovalsRead(read) if self.waits else None
+        self.approvals: ApprovalsRead | None = None
+        if self.waits:
+            from .waits import ApprovalsRead
+
+            self.approvals = ApprovalsRead(read)
 
     def bind(self, tool: str) -> Any:
         """The tool, resolved once per program."""

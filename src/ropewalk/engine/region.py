@@ -21,7 +21,6 @@ from .failure import failure
 from .frame import FIRST, LANE, RUN, Frame, Spot, node_at
 from .lane import Lane, clock, lane_of_task
 from .spill import Spill
-from .waits import Counted
 
 Hook = Callable[[Frame, Json], None]
 Cell = tuple[Callable[[Any], Any], bool, Callable[[Any], Any] | None, Hook | None, int]
@@ -204,11 +203,18 @@ async def _play(work: _Work, frame: Frame) -> Yield:
             if given is None:
                 spill.leave(lane)
 
-    kind: Made = partial(Counted, run_.waits) if waits else Spill
+    kind: Made = _counted(run_) if waits else Spill
     # What only waits for its commit needs one more lane, not one for each.
     spill = kind(drain, lambda: len(ready) + bool(pledged), limit, frame[LANE], found)
     await spill.run()
     return finish(frame)
+
+
+def _counted(run: Any) -> Made:
+    """What runs things at once in a flow that has waits: it is known when they are all that is left."""
+    from .waits import Counted
+
+    return partial(Counted, run.waits)
 
 
 def _told(tell: Callable[[Frame, int], None], frame: Frame, ready: deque[int]) -> Callable[[int], None]:
@@ -266,7 +272,7 @@ def many(
                 if given is None:
                     spill.leave(lane)
 
-        made: Made = partial(Counted, frame[RUN].waits) if waits else Spill
+        made: Made = _counted(frame[RUN]) if waits else Spill
         spill = made(drain, lambda: count - claimed, limit, lane_of_task(), found)
         if count:
             await spill.run()

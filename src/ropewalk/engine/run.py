@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, RunStopped, RunTimeout
 from ..events import Event
@@ -38,7 +38,9 @@ from .frame import (
 )
 from .lane import INSIST, Lane, clock, watch_of
 from .program import Program
-from .waits import Waits
+
+if TYPE_CHECKING:
+    from .waits import Waits
 
 Watcher = Callable[[Event], None]
 _MARKS = re.compile(r"@\d+|\[[^\]]*\]")  # of attempts, arms and rounds in a path
@@ -104,7 +106,7 @@ class Run(Lane):
         if log.past:
             self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
         self.frame: Frame | None = None
-        self.waits = Waits(self) if program.waits else None
+        self.waits = _waits(self) if program.waits else None
 
     def now(self) -> float:
         """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back
@@ -357,6 +359,12 @@ class Run(Lane):
         found += self.waits.waiting() if self.waits is not None else ()
         found.sort(key=lambda e: e.ended)
         return found
+
+
+def _waits(run: Run) -> Waits:
+    from .waits import Waits  # only runs of flows that have any
+
+    return Waits(run)
 
 
 def _round(last: Frame, rounds: list[Any], count: int) -> Frame:

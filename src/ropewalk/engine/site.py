@@ -10,9 +10,8 @@ from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Getter, Graph, Step, Yield, whole
 from ..values import Json
-from . import direct, durable, waits
+from . import direct, durable
 from .caller import Direct
-from .chunks import spreading
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
 from .lane import Lane, lane_of_task
 from .region import many
@@ -112,7 +111,11 @@ class CompileSite:
 
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
         here = many(body.open, body.run, limit, body.region.searched, self.builder.waits)
-        return here if self.builder.spread is None else spreading(self.builder, self.spot, body, limit, here)
+        if self.builder.spread is None:
+            return here
+        from .chunks import spreading
+
+        return spreading(self.builder, self.spot, body, limit, here)
 
     def _sender(self, bound: Any) -> durable.Send:
         """How a journaled call is made: in time, and with its idempotency key where that goes out."""
@@ -161,6 +164,8 @@ class CompileSite:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
         read = self.builder.approvals
         looked_at = approval and read is not None and read.of(self.spot.node)
+        from . import waits
+
         return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:

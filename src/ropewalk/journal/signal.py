@@ -13,7 +13,6 @@ from typing import Final
 
 from ..errors import InvalidValue, JournalConflict
 from ..values import Json, check_json
-from .blobs import dump
 from .journal import Entry, Signal, Wanted
 
 MOST_BYTES: Final = 1_000_000
@@ -30,6 +29,8 @@ def outgoing(name: str, payload: Json, id: str | None) -> Signal:
             raise InvalidValue(what, "must be a text that is not empty")
         if len(text) > MOST_NAME:
             raise InvalidValue(what, f"has {len(text):,} characters; at most {MOST_NAME:,} are right")
+    from .blobs import dump  # only where something is sent
+
     payload = check_json(payload, "payload")
     size = len(dump(payload, "payload") or b"")
     if size > MOST_BYTES:

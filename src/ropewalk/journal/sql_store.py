@@ -27,8 +27,8 @@ from .signal import outgoing
 from .sql_log import SqlLog, packed_value
 from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs
 from .sql_signals import send, signals
+from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
-from .uses import SqlUses
 from .watch import Watch
 from .writer import Writer
 

@@ -12,19 +12,21 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
 from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, fresh, own
 from .failures import Failures
-from .pace import Pace, Turn
 from .progress import Progress
 from .result import RunResult, StreamEvent
 from .route import Args, OnProgress, Route
 from .stream import Stream, streamer
 from .tool import Tool, ToolBackend
+
+if TYPE_CHECKING:
+    from .pace import Pace, Turn
 
 DEFAULT_TIMEOUT: Final = 60.0
 _MOST_IN_TEXT: Final = 20

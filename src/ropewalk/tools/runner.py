@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import ConfigError, InvalidValue, NoBackends, NotFound, Problem, ToolError, ToolNotFound, ValidationFailed
 from ..values import Json, check_json, closest
 from .bound import DEFAULT_TIMEOUT, Bound, Rules, Validator, bind_route, stop_if_cancelled
 from .local import maybe_await
-from .pace import Pace
 from .progress import Progress
 from .result import ProgressEvent, RunResult, StreamEvent
 from .route import (
@@ -32,6 +31,9 @@ from .route import (
     registry_route,
 )
 from .tool import Tool, ToolBackend, parse_tool_id
+
+if TYPE_CHECKING:
+    from .pace import Pace
 
 ToolResolver: TypeAlias = Callable[[str], Tool | Awaitable[Tool | None] | None]
 BackendsResolver: TypeAlias = Callable[[str], Any]
