@@ -72,8 +72,8 @@ class Served:
         return self.client.post(path, json=data, **more)
 
 
-def serve(folder: Path, *words: str) -> Iterator[Served]:
-    (folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n')
+def serve(folder: Path, *words: str, settings: str = "") -> Iterator[Served]:
+    (folder / "ropewalk.toml").write_text(f'[tools]\nmodules = ["tools"]\n{settings}')
     (folder / "tools.py").write_text(TOOLS)
     env = {**os.environ, "ROPEWALK_TOKEN": TOKEN, "NO_COLOR": "1"}
     process = subprocess.Popen(

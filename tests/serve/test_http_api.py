@@ -167,6 +167,13 @@ def test_tools_are_listed_and_called(served: Served) -> None:
     assert (missing.status_code, missing.json()["error"]["message"]) == (404, "no tool 'ad'; did you mean 'add'?")
 
 
+def test_a_tool_whose_server_cannot_be_reached_is_missing_for_that_reason(tmp_path: Path) -> None:
+    for server in serve(tmp_path, settings='[mcp.gone]\ncommand = "no-such-program"\n'):
+        missing = server.get("/api/tools/gone:x")
+        assert missing.status_code == 404
+        assert "no-such-program" in missing.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, InvalidTool, NotFound
-from ..values import Json, fresh
+from ..values import Json, closest, fresh
 from .index import Change, Index, Page
 from .tool import Handler, Tool, ToolBackend, tool_from
 
@@ -173,6 +173,17 @@ class Toolbox(Index):
             return
         servers = self.mcp.connect() if self.mcp is not None else asyncio.sleep(0)
         await asyncio.gather(servers, self._fetch())
+
+    async def find(self, tool_id: str) -> Tool:
+        """The tool, its server connected for it where need be; NotFound says why there is none, or which was meant."""
+        if self.get(tool_id) is None:
+            await self.connect_for([tool_id])
+        tool = self.get(tool_id)
+        if tool is None:
+            failed = self.failures.get(tool_id) or self.failures.get(tool_id.partition(":")[0])
+            near = closest(tool_id, (t.id for t in self.list())) if failed is None else None
+            raise NotFound("tool", tool_id, suggestion=near, why=failed)
+        return tool
 
     async def connect_for(self, tool_ids: Iterable[str]) -> None:
         """Connect only what the tools named can come from: the servers of their namespaces, and the

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from ...errors import NotFound
 from ...source import visible
-from ...values import closest
 from .answer import Answer
 from .exits import UsageError
 from .given import read_input, read_pairs
@@ -44,7 +42,7 @@ def show(tool_id: str, /, *, json: Json = False, project: Project = None) -> Ans
     """Show one tool: its description and schemas."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        found = (await _found(app, tool_id)).to_dict()
+        found = (await app.toolbox.find(tool_id)).to_dict()
         text = visible(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return Answer(data=found, text=text)
 
@@ -69,26 +67,12 @@ def call(
     arguments = {**(given or {}), **read_pairs(pairs, "argument")}
 
     async def work(app: App, _: Interrupts) -> Answer:
-        await _found(app, tool_id)
+        await app.toolbox.find(tool_id)
         value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
         text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         return Answer(data={"tool": tool_id, "result": value}, text=visible(text))
 
     return with_app(work, project=project, store="memory" if request is None else None)
-
-
-async def _found(app: App, tool_id: str) -> Any:
-    tool = app.toolbox.get(tool_id)
-    if tool is None:
-        await app.toolbox.connect_for([tool_id])
-        tool = app.toolbox.get(tool_id)
-    if tool is None:
-        near = closest(tool_id, (t.id for t in app.toolbox.list()))
-        failed = app.toolbox.failures.get(tool_id) or app.toolbox.failures.get(tool_id.partition(":")[0])
-        if failed is not None:
-            raise NotFound("tool", tool_id, why=failed)
-        raise NotFound("tool", tool_id, suggestion=near)
-    return tool
 
 
 def _progress(event: Any) -> None:

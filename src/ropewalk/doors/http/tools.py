@@ -8,9 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...app import App
-from ...errors import NotFound
-from ...values import check_json, closest
+from ...values import check_json
 from .answers import Answer, Route, Served
 
 ToolId = Annotated[str, Path(max_length=500, description="namespace:name, or a name.")]
@@ -23,16 +21,6 @@ class Arguments(BaseModel):
 
 
 router = APIRouter(prefix="/api/tools", tags=["tools"], route_class=Route, default_response_class=Answer)
-
-
-async def found(app: App, tool_id: str) -> Any:
-    tool = app.toolbox.get(tool_id)
-    if tool is None:
-        await app.toolbox.connect_for([tool_id])
-        tool = app.toolbox.get(tool_id)
-    if tool is None:
-        raise NotFound("tool", tool_id, suggestion=closest(tool_id, (t.id for t in app.toolbox.list())))
-    return tool
 
 
 @router.get("")
@@ -69,12 +57,12 @@ async def select(given: Wanted, app: Served) -> Answer:
 @router.get("/{tool_id:path}")
 async def get(tool_id: ToolId, app: Served) -> Answer:
     """One tool with its schemas."""
-    return Answer((await found(app, tool_id)).to_dict())
+    return Answer((await app.toolbox.find(tool_id)).to_dict())
 
 
 @router.post("/{tool_id:path}")
 async def call(tool_id: ToolId, given: Arguments, app: Served) -> Answer:
     """Call one tool with the whole pipeline around it."""
-    await found(app, tool_id)
+    await app.toolbox.find(tool_id)
     value = await app.call_tool(tool_id, check_json(given.arguments, "arguments"))
     return Answer({"tool": tool_id, "result": value})
