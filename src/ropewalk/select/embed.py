@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from .card import Card
+from .lexicon import products
 from .text import normalised, words
 from .wordpiece import WordPiece
 
@@ -174,7 +175,7 @@ class Vectors:
 
     def near(self, query: str, size: int) -> Array:
         """How like each tool is to a request, by slot."""
-        found: Array = self._rows[:size] @ self._query(query)
+        found: Array = products(self._rows[:size], self._query(query))
         return found
 
     def _embed_query(self, text: str) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .index import BITS, Index, pairs_of, signature, trigrams
-from .lexicon import lexicon
+from .lexicon import lexicon, products
 from .request import Request, Term
 from .synonyms import groups
 from .text import STOP, stemmer
@@ -153,8 +153,8 @@ class Candidates:
         if size <= DENSE:
             few = len(reading.clause_vectors) < 4 and size <= DENSE_CLAUSES
             ways = reading.clause_vectors if few else reading.vector[None]
-            for like in ways @ index.vectors[:size].T:
-                chosen.append(self._best(like, allowed, max(10, most // 3)))
+            for way in ways:
+                chosen.append(self._best(products(index.vectors[:size], way), allowed, max(10, most // 3)))
         return np.unique(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
 
     def _scored(self) -> tuple[Array, Array, Array]:

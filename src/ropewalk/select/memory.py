@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..journal.use import ToolUse
-from .lexicon import lexicon
+from .lexicon import lexicon, products
 from .request import Request, read_request
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -51,7 +51,7 @@ class Memory:
             if rows is not None:
                 shared[rows] += rarity
         words = shared / (total + self.length - shared + 1e-6)
-        meaning = self.vectors @ lexicon().vector([(term.plain, term.weight) for term in terms])
+        meaning = products(self.vectors, lexicon().vector([(term.plain, term.weight) for term in terms]))
         both = np.clip(0.5 * np.sqrt(words) + 0.5 * meaning, 0.0, 1.0)
         best: Array = np.zeros(len(self.tools), np.float32)
         np.maximum.at(best, self.owner, both)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ..frozen import dataclass
-from .text import STOP, normalised, stemmer, words
+from .text import STOP, normalised, placed, stemmer
 
 LONGEST: Final = 6_000  # characters of a request that are read; of a longer one the beginning and the end
 MOST_WORDS: Final = 60  # different words that are looked up, the ones worth most first
@@ -29,6 +29,8 @@ _CUT: Final = re.compile(
     re.I,
 )
 _SOFT_CUT: Final = re.compile(r",\s+|\s+and\s+|\s+then\s+", re.I)
+_QUOTE: Final = re.compile("[\"“«'`]")  # without one of these, or without a digit, a text need not be searched for more
+_DIGIT: Final = re.compile(r"\d")
 
 _QUOTED_WEIGHT, _ADDRESS_WEIGHT, _CODE_WEIGHT, _TALK_WEIGHT = 0.35, 0.2, 0.1, 0.3
 _TALK: Final = """want need help please find give tell show know provide information info looking look wondering wonder
@@ -75,37 +77,40 @@ def read_request(text: str) -> Request:
     found: dict[str, list[Any]] = {}
     order: list[tuple[str, str, int]] = []
     talk = _talk_stems()
-    everything = words(text, 2000)
-    kept = [word for word in everything if word.plain not in STOP] or everything
+    everything = placed(text, 2000)
+    kept = [word for word in everything if word[1] not in STOP] or everything
     clause, last = 0, len(cuts)
-    for word in kept:
-        while clause < last and cuts[clause] <= word.start:
+    for stem, plain, start in kept:
+        while clause < last and cuts[clause] <= start:
             clause += 1
-        weight = 1.0 if len(word.plain) > 1 or not word.plain.isascii() else 0.3
-        for start, end, factor in spans:
-            if start <= word.start < end:
-                weight = min(weight, factor)
-        if weight <= _CODE_WEIGHT and len(word.plain) < 3:
+        weight = 1.0 if len(plain) > 1 or not plain.isascii() else 0.3
+        if spans:
+            weight = min([weight, *[factor for begin, end, factor in spans if begin <= start < end]])
+        if weight <= _CODE_WEIGHT and len(plain) < 3:
             continue  # a piece of a number or of a name that nobody could pronounce
-        if word.stem in talk:
+        if stem in talk:
             weight *= _TALK_WEIGHT
-        known = found.get(word.stem)
+        known = found.get(stem)
         if known is None:
-            found[word.stem] = [word.plain, weight, {clause}]
+            found[stem] = [plain, weight, {clause}]
         else:
             known[1] = max(known[1], weight)
             known[2].add(clause)
-        order.append((word.stem, word.plain, clause))
+        order.append((stem, plain, clause))
     terms = [Term(stem, plain, weight, frozenset(inside)) for stem, (plain, weight, inside) in found.items()]
+    near = [(a, b) for a, b in pairwise(order) if a[2] == b[2]]
     if len(terms) > MOST_WORDS:
         terms = sorted(terms, key=lambda term: -term.weight)[:MOST_WORDS]
+        left = {term.stem for term in terms}
+        near = [(a, b) for a, b in near if a[0] in left and b[0] in left]
     place = {term.stem: n for n, term in enumerate(terms)}
-    near = [(a, b) for a, b in pairwise(order) if a[2] == b[2] and a[0] in place and b[0] in place]
-    pairs = tuple(dict.fromkeys((a[0], b[0]) for a, b in near))[:120]
-    joined = {a[1] + b[1]: (place[a[0]], place[b[0]]) for a, b in near if a[1].isascii() and b[1].isascii()}
-    stem = stemmer()
-    whole = tuple((stem(word), first, second) for word, (first, second) in list(joined.items())[:60])
-    stems = frozenset([word.stem for word in everything[:400]] + [term.stem for term in terms])
+    pairs = tuple(dict.fromkeys([(a[0], b[0]) for a, b in near]))[:120]
+    if not text.isascii():
+        near = [(a, b) for a, b in near if a[1].isascii() and b[1].isascii()]
+    joined = {a[1] + b[1]: (place[a[0]], place[b[0]]) for a, b in near}
+    stem_of = stemmer()
+    whole = tuple([(stem_of(word), first, second) for word, (first, second) in list(joined.items())[:60]])
+    stems = frozenset([word[0] for word in everything[:400]] + [term.stem for term in terms])
     return Request(text, tuple(terms), pairs, whole, last + 1, stems)
 
 
@@ -119,9 +124,12 @@ def _talk_stems() -> frozenset[str]:
 
 def _light(text: str) -> list[tuple[int, int, float]]:
     """Stretches of a text that are values rather than words about the tool, with what they are worth."""
-    spans = [(*found.span(), _ADDRESS_WEIGHT) for found in _ADDRESS.finditer(text)]
-    spans += [(*found.span(), _CODE_WEIGHT) for found in _CODE.finditer(text)]
-    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    spans: list[tuple[int, int, float]] = []
+    if "/" in text or "@" in text or "www." in text.lower():
+        spans += [(*found.span(), _ADDRESS_WEIGHT) for found in _ADDRESS.finditer(text)]
+    if _DIGIT.search(text):
+        spans += [(*found.span(), _CODE_WEIGHT) for found in _CODE.finditer(text)]
+    quoted = [found.span() for found in _QUOTED.finditer(text)] if _QUOTE.search(text) else []
     if 2 * sum(end - start for start, end in quoted) < len(text):  # else the request itself is in quotes
         spans += [(start, end, _QUOTED_WEIGHT) for start, end in quoted]
     return spans

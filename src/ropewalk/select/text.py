@@ -61,7 +61,7 @@ class _Stems(threading.local):
     def __init__(self) -> None:
         self._stemmer: Any = import_module("Stemmer").Stemmer("english", 0)  # native: only where tools are selected
         self._known: dict[str, str] = {}
-        self._pieces: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.known_pieces: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def __call__(self, word: str) -> str:
         stem = self._known.get(word)
@@ -73,11 +73,11 @@ class _Stems(threading.local):
 
     def pieces(self, surface: str) -> tuple[tuple[str, str], ...]:
         """The (stem, word) of each piece of a stretch of letters, and of the whole when there are several."""
-        found = self._pieces.get(surface)
+        found = self.known_pieces.get(surface)
         if found is None:
-            if len(self._pieces) > 200_000:
-                self._pieces.clear()
-            found = self._pieces[surface] = tuple(_split(surface, self))
+            if len(self.known_pieces) > 200_000:
+                self.known_pieces.clear()
+            found = self.known_pieces[surface] = tuple(_split(surface, self))
         return found
 
 
@@ -94,25 +94,33 @@ def stemmer() -> _Stems:
     return _stems
 
 
-def words(text: str, limit: int = 100_000) -> list[Word]:
-    """The words of a normalised text in order; a name of several pieces is there in pieces and as a whole."""
-    pieces, found = stemmer().pieces, list[Word]()
+def placed(text: str, limit: int = 100_000) -> list[tuple[str, str, int]]:
+    """(stem, word, where it stands) of the words of a normalised text in order; a name of several pieces is there in
+    pieces and as a whole."""
+    stems = stemmer()
+    pieces, known, found = stems.pieces, stems.known_pieces, list[tuple[str, str, int]]()
     for match in _SURFACE.finditer(text):
+        surface, start = match.group(), match.start()
+        for stem, plain in known.get(surface) or pieces(surface):
+            found.append((stem, plain, start))
         if len(found) >= limit:
             break
-        start = match.start()
-        for stem, plain in pieces(match.group()):
-            found.append(Word(stem, plain, start))
     return found
+
+
+def words(text: str, limit: int = 100_000) -> list[Word]:
+    """The words of a normalised text in order, as `placed` finds them."""
+    return [Word(*one) for one in placed(text, limit)]
 
 
 def told(text: str, limit: int) -> list[tuple[str, str]]:
     """(stem, word) of the words of a normalised text that say something: without places, and no stop words."""
-    pieces, found, count = stemmer().pieces, list[tuple[str, str]](), 0
+    stems = stemmer()
+    pieces, known, found, count = stems.pieces, stems.known_pieces, list[tuple[str, str]](), 0
     for surface in _SURFACE.findall(text):
         if count >= limit:
             break
-        made = pieces(surface)
+        made = known.get(surface) or pieces(surface)
         count += len(made)
         for one in made:
             if one[1] not in STOP:
