@@ -336,9 +336,11 @@ class App(Selecting):
         check_variables(loaded.flow, how.get("variables") or {})
         return await self.workers.submit(loaded, input, **how)
 
-    async def wait(self, run_id: str) -> Outcome:
-        """How a run ends that workers execute, as soon as it has ended."""
-        return outcome(await self.workers.wait(run_id))
+    async def wait(
+        self, run_id: str, *, on_event: Callable[[Event], None] | None = None, park: bool = False
+    ) -> Outcome:
+        """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
+        return outcome(await self.workers.wait(run_id, on_event, park))
 
     async def _take_turn(self, name: str, per_second: float, burst: int) -> float:
         """A place in a line that all processes with this store in Postgres share; in any other it is this one's."""

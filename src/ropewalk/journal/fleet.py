@@ -102,10 +102,17 @@ class Fleet:
             for id, owner, silent, began, about in self.do(lambda s: fetch(s, _WORKERS))
         ]
 
+    def alive(self) -> list[WorkerRow]:
+        """Those that have been heard of within the lease, and are not known to be dead."""
+        return [worker for worker in self.workers() if not self._is_dead(worker)]
+
     def reap(self) -> list[str]:
         """Give up the workers that are dead: whoever wants may take their runs. Returns their ids."""
-        gone = [w for w in self.workers() if w.silent > self.lease or judge(Owner.load(w.owner)) == "dead"]
+        gone = [worker for worker in self.workers() if self._is_dead(worker)]
         return [worker.id for worker in gone if self.do(functools.partial(self._bury, worker))]
+
+    def _is_dead(self, worker: WorkerRow) -> bool:
+        return worker.silent > self.lease or judge(Owner.load(worker.owner)) == "dead"
 
     def _bury(self, worker: WorkerRow, session: Session) -> bool:
         # Of several who find it dead one deletes it; one that has spoken again meanwhile is not.

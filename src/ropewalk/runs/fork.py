@@ -62,7 +62,8 @@ async def fork(
     made = [] if new is old else changes(old.flow, new.flow)
     copies = kept(new.flow, store.history(run_id), made, job.input != row.input, at)
     job.park = park
-    job.new = replace(job.new, forked_from=run_id, copies=copies)
+    line = {name: context[name] for name in ("queue", "priority") if name in context}
+    job.new = replace(job.new, forked_from=run_id, copies=copies, context={**(job.new.context or {}), **line})
     result: dict[str, Json] = await app.engine.run(job)
     return result
 
@@ -86,7 +87,7 @@ def kept(
     takes: dict[Key, Key] = {}
     for entry in entries:
         attempt = found.at(entry.path)
-        if attempt is None or anew.holds(entry.path):
+        if attempt is None or anew.holds(entry.path) or entry.kind == "scope":  # what is large is cut anew
             continue
         place = place_of(attempt.instance)
         if reach.cone.holds(place) or failed.holds(entry.path):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..dialects.records import Outcome, outcome
 from ..events import Event
 from ..journal.journal import ENDS, Definition, Entry, Pruned, RunRow
 from ..journal.offloop import off_loop
+from ..journal.sql_rows import CHUNK
 from ..journal.waiting import open_waits, shown
 from ..values import Json
 from .pinned import SAME
@@ -81,9 +83,11 @@ class Runs:
         if row is None:
             return None
         history = self.history(run_id)
+        standing = self.standing([row]).get(run_id)
         return {
             **summary(row, self.current(row)),
-            "interrupted": row.status == "running" and run_id in self.interrupted(),
+            "interrupted": standing == "interrupted",
+            "queued": standing == "queued",
             "definitionId": row.definition_id,
             "version": self.version(row),
             "fingerprint": row.fingerprint,
@@ -108,7 +112,27 @@ class Runs:
 
     def interrupted(self) -> set[str]:
         """The ids of runs whose process is gone before they ended: `resume` goes on with them."""
-        return {row.id for row in self.store.orphans() if row.status == "running"}
+        found = self.standing(self.store.orphans())
+        return {id for id, standing in found.items() if standing == "interrupted"}
+
+    def standing(self, rows: Iterable[RunRow]) -> dict[str, str]:
+        """Which of these runs no process executes: `queued` are those that a worker takes by itself, `interrupted`
+        those that somebody is to resume."""
+        running = [row for row in rows if row.status == "running"]
+        gone = {row.id for row in self.store.orphans()} if running else set()
+        return {
+            row.id: "queued" if self._in_line(row) else "interrupted"
+            for row in running
+            if row.id in gone or (self.store.remote and not row.owner)  # only some of the orphans are told
+        }
+
+    def _in_line(self, row: RunRow) -> bool:
+        """Whether the run was put in line for workers, or is a chunk of one that was."""
+        if not self.store.remote:
+            return False
+        full = row if row.context is not None else self.store.get_run(row.id)
+        context = (full.context if full is not None else None) or {}
+        return row.kind == CHUNK or ("queue" in context and not context.get("executor"))
 
     def stop(self, run_id: str) -> bool:
         """Stop a run that is running or waiting, in whatever process; True when it was."""
@@ -231,6 +255,7 @@ class Runs:
         """Its events so far and as they are recorded, until the run has ended, or waits without a process, or its
         process is gone: the last event is run.finished, run.waiting or run.interrupted."""
         seen: set[tuple[str, str]] = set()
+        told = False
         while True:
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             for entry in await off_loop(self.store, lambda: self.history(run_id)):
@@ -245,7 +270,13 @@ class Runs:
                     at = row.ended_at or row.started_at
                     yield Event(run_id=run_id, kind="run.finished", at=at, data={"status": row.status})
                 return
-            if run_id in await off_loop(self.store, self.interrupted):
+            standing = (await off_loop(self.store, functools.partial(self.standing, [row]))).get(run_id)
+            if standing == "queued" and not told:
+                told = True
+                yield Event(
+                    run_id=run_id, kind="run.queued", at=time.time(), data={"queue": (row.context or {}).get("queue")}
+                )
+            if standing == "interrupted":
                 yield Event(run_id=run_id, kind="run.interrupted", at=time.time())
                 return
             await asyncio.sleep(poll)

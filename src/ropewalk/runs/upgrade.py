@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..definitions import Loaded, Source
     from ..jobs import Executor
 
-_DECIDED = frozenset(("branch", "items", "node", "skip"))
+_DECIDED = frozenset(("branch", "items", "node", "scope", "skip"))
 _TRIED = frozenset(("attempt", "call_failed"))
 
 

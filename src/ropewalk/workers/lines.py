@@ -6,6 +6,8 @@ from typing import Any
 
 from ..config.workplace import Queue, Workplace
 from ..errors import NotFound
+from ..journal.fleet import Fleet
+from ..journal.journal import Store
 from ..values import closest
 from .system import CHUNKS, QUEUE
 
@@ -28,6 +30,18 @@ def queue_named(name: str | None, place: Workplace) -> str:
     if name is None or name in known:
         return name or QUEUE
     raise NotFound("queue", name, suggestion=closest(name, known), why=f"there are {', '.join(known)}")
+
+
+def unattended(store: Store, fleet: Fleet, run_id: str) -> str | None:
+    """Why nobody takes a run that waits in line; None when somebody does. Blocking."""
+    row = store.get_run(run_id)
+    if row is None or row.status != "running":
+        return None
+    queue, workers = str((row.context or {}).get("queue") or QUEUE), fleet.alive()
+    if any(queue in worker.about["queues"] for worker in workers):
+        return None
+    there = "no worker is there to take it" if not workers else f"none of the {len(workers)} workers takes this queue"
+    return f"in line (queue {queue}), but {there}; start one with: ropewalk worker"
 
 
 def _limits(queue: Queue) -> dict[str, Any]:

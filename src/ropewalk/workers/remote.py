@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import replace
 
 from ..config.workplace import Workplace
 from ..engine.engine import Engine, Job
+from ..engine.run import Watcher
 from ..errors import JournalConflict, NotFound, RunBusy, StoreError
 from ..events import Event
 from ..journal.fleet import Fleet
-from ..journal.journal import ENDS, NewRun, RunRow, Store
+from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
 from ..journal.waiting import open_waits, shown
 from ..values import Json
-from .lines import queue_named
+from .lines import queue_named, unattended
 from .pulse import driver_errors
-from .system import MOST, PRIORITY, RUN, Client, package, workflow_id
+from .system import MOST, PRIORITY, QUEUE, RUN, Client, package, workflow_id
 
 _POLL = 0.05  # seconds between looks at the runs that are waited for
+_LONELY = 3.0  # seconds in line after which it is looked for workers
 _PATIENCE = 60.0  # seconds in which a server that has gone away may come back
 
 
@@ -30,27 +33,61 @@ class RemoteEngine(Engine):
         package()
         super().__init__(store)
         where = postgres(store).where
-        self.fleet, self.client = Fleet(where), Client(where)
+        self.fleet, self.client = Fleet(where, place.terms.lease), Client(where)
         self._place = place
         self._awaited: dict[tuple[str, bool], asyncio.Future[None]] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def run(self, job: Job) -> dict[str, Json]:
         """As `Engine.run`, on whatever host."""
-        if (job.new.context or {}).get("executor"):
+        context = job.new.context or {}
+        if context.get("executor"):
             return await super().run(job)
-        await self.submit(job)
-        row = await self.ended(job.new.id, or_waiting=job.park)
+        await self.submit(job, context.get("queue"), context.get("priority") or PRIORITY)
+        row, result = await self.followed(job.new.id, job.watcher, park=job.park)
         if row.fingerprint and row.fingerprint != job.new.fingerprint:
             raise JournalConflict(row.id, "", "a run of another definition has this id")
+        return result
+
+    async def drive(self, job: Job, log: Log) -> dict[str, Json]:
+        """As `Engine.drive`: the run is let go of, and goes on with the worker that takes it."""
+        if log.finished is not None or (job.new.context or {}).get("executor"):
+            return await super().drive(job, log)
+        context = log.run.context or {}
+        await log.release()
+        queue = str(context.get("queue") or QUEUE)
+        await self._in_line(job, log.run.epoch, queue, context.get("priority") or PRIORITY)
+        return (await self.followed(job.new.id, job.watcher, park=job.park))[1]
+
+    async def followed(
+        self, run_id: str, watcher: Watcher | None = None, *, park: bool = False
+    ) -> tuple[RunRow, dict[str, Json]]:
+        """How a run ends, or with `park` that it only waits, as soon as that is so. The watcher hears of that, and of
+        it when no worker is there."""
+        lonely = None if watcher is None else asyncio.ensure_future(self._lonely(run_id, watcher))
+        try:
+            row = await self.ended(run_id, or_waiting=park)
+        finally:
+            if lonely is not None:
+                lonely.cancel()
         waits = row.status == "waiting"
-        if job.watcher is not None:
+        if watcher is not None:
             kind = "run.waiting" if waits else "run.finished"
-            job.watcher(Event(run_id=row.id, kind=kind, at=time.time(), data={"status": row.status}))
+            watcher(Event(run_id=row.id, kind=kind, at=time.time(), data={"status": row.status}))
         if not waits:
-            return result_of(row)
+            return row, result_of(row)
         history = await asyncio.to_thread(self.store.history, row.id)
-        return {**result_of(row), "error": None, "waitingFor": [shown(entry) for entry in open_waits(history)]}
+        waiting: list[Json] = [shown(entry) for entry in open_waits(history)]
+        return row, {**result_of(row), "error": None, "waitingFor": waiting}
+
+    async def _lonely(self, run_id: str, watcher: Watcher) -> None:
+        """Say so, once, when no worker is there for a run that waits in line."""
+        said: str | None = None
+        while said is None:
+            await asyncio.sleep(_LONELY)
+            with contextlib.suppress(*driver_errors()):  # the server is away: who waits for the run says so
+                said = await asyncio.to_thread(unattended, self.store, self.fleet, run_id)
+        watcher(Event(run_id=run_id, kind="run.unattended", at=time.time(), data={"message": said}))
 
     async def submit(self, job: Job, queue: str | None = None, priority: int = PRIORITY) -> str:
         """Write the run down and put it in line, once; returns its id."""
@@ -60,13 +97,16 @@ class RemoteEngine(Engine):
         context = {**(job.new.context or {}), "queue": queue, "priority": priority}
         new = replace(job.new, context=context)
         epoch = await self._written(new)
-        if job.watcher is not None:
-            job.watcher(Event(run_id=new.id, kind="run.queued", at=time.time(), data={"queue": queue}))
-        if epoch is not None:
-            await asyncio.to_thread(
-                self.client.enqueue, workflow_id(new.id, epoch), RUN, queue, [new.id], priority=priority
-            )
+        await self._in_line(job, epoch, queue, priority)
         return new.id
+
+    async def _in_line(self, job: Job, epoch: int | None, queue: str, priority: int) -> None:
+        """Tell the workers of a run that nobody has; with no `epoch` there is nothing to be done about it."""
+        id = job.new.id
+        if job.watcher is not None:
+            job.watcher(Event(run_id=id, kind="run.queued", at=time.time(), data={"queue": queue}))
+        if epoch is not None:
+            await asyncio.to_thread(self.client.enqueue, workflow_id(id, epoch), RUN, queue, [id], priority=priority)
 
     async def ended(self, run_id: str, *, or_waiting: bool = False) -> RunRow:
         """Wait until a run has ended, wherever it is run, or until it only waits for somebody."""

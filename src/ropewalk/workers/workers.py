@@ -18,7 +18,8 @@ from ..journal.journal import RunRow, Store
 from ..journal.postgres import PostgresStore
 from ..tools.pace import Here
 from ..values import Json
-from .remote import RemoteEngine, postgres, result_of
+from .lines import unattended
+from .remote import RemoteEngine, postgres
 from .schedules import Schedules, run_id
 from .system import PRIORITY
 from .worker import Worker
@@ -50,7 +51,7 @@ class Workers:
 
     @cached_property
     def fleet(self) -> Fleet:
-        return Fleet(postgres(self._app.store).where)
+        return Fleet(postgres(self._app.store).where, self._app.settings.terms.lease)
 
     @cached_property
     def engine(self) -> RemoteEngine:
@@ -102,10 +103,16 @@ class Workers:
         """Who works, the oldest first."""
         return self.fleet.workers()
 
-    async def wait(self, run_id: str) -> dict[str, Json]:
-        """How a run ends that workers execute, as soon as it has ended."""
-        row = await self.engine.ended(run_id)
-        return {**result_of(row), "status": row.status, "executionId": run_id}
+    async def wait(
+        self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False
+    ) -> dict[str, Json]:
+        """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
+        row, result = await self.engine.followed(run_id, on_event, park=park)
+        return {**result, "status": row.status, "executionId": run_id}
+
+    def unattended(self, run_id: str) -> str | None:
+        """Why nobody takes a run that waits in line; None when somebody does. Blocking."""
+        return unattended(self._app.store, self.fleet, run_id)
 
     @cached_property
     def schedules(self) -> Schedules:

@@ -17,7 +17,7 @@ from rich.text import Text
 from ...events import Event
 from ...source import visible
 from .table import duration
-from .tally import MARKS, Ended, Tally
+from .tally import MARKS, Ended, Tally, unattended
 
 _EVERY = 0.1
 _SHOWN = 6
@@ -37,9 +37,14 @@ class Live:
         self._tick: asyncio.TimerHandle | None = None
         self._began = time.monotonic()
         self._over = False
+        self._note = ""
 
     def take(self, event: Event) -> None:
         ended = self.tally.take(event)
+        if event.kind == "run.unattended":
+            self._note = unattended(event)
+        if event.kind in ("run.started", "run.finished", "run.waiting"):
+            self._note = ""
         if ended is not None and self._all is not None:
             self._all.append(ended)
             if len(self._all) > _SHOWN * 3:
@@ -73,6 +78,8 @@ class Live:
                 parts.append(Text.assemble(("… ", "cyan"), shown, (f"  {duration(max(0.0, now - at))}", "dim")))
             if len(tally.running) > _SHOWN:
                 parts.append(Text(f"  and {len(tally.running) - _SHOWN:,} more running", style="dim"))
+        if self._note:
+            parts.append(Text(self._note, style="yellow"))
         return Group(*parts, self._bar())
 
     def _bar(self) -> Table:

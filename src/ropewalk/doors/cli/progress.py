@@ -16,7 +16,7 @@ import orjson
 from ...events import Event
 from ...source import visible
 from .table import first_line
-from .tally import Tally, line, waits_for
+from .tally import Tally, line, unattended, waits_for
 
 
 class Progress(Protocol):
@@ -43,13 +43,16 @@ def progress(quiet: bool = False, watch: bool = False) -> Progress:
 
 
 class Counting:
-    """Follows and shows nothing."""
+    """Follows, and shows nothing but that nobody executes the run."""
 
     def __init__(self) -> None:
         self.tally = Tally()
 
     def take(self, event: Event) -> None:
         self.tally.take(event)
+        if event.kind == "run.unattended":
+            sys.stderr.write(unattended(event) + "\n")
+            sys.stderr.flush()
 
     def __enter__(self) -> Counting:
         return self
@@ -85,6 +88,8 @@ class PlainLines(Counting):
             sys.stderr.write(line(ended) + "\n")
         elif event.kind == "wait.started":
             sys.stderr.write(waits_for(event) + "\n")
+        elif event.kind == "run.unattended":
+            sys.stderr.write(unattended(event) + "\n")
         elif event.kind == "attempt.failed":
             data = event.data or {}
             sys.stderr.write(visible(f"! {event.path}  attempt failed: {data.get('message', '')}") + "\n")

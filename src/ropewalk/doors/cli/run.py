@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,11 +75,15 @@ def run(
         )  # fmt: skip
 
     async def only_put(app: App, _: Interrupts) -> Answer:
-        return _put(await put(app, None))
+        run_id = await put(app, None)
+        said = await asyncio.to_thread(app.workers.unattended, run_id)
+        if said is not None:
+            sys.stderr.write(f"run {run_id} is {said}\n")
+        return Answer(data={"runId": run_id}, text=run_id)
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if queue is not None or priority != 100:
-            return await app.wait(await put(app, on_event))
+            return await app.wait(await put(app, on_event), on_event=on_event, park=not wait)
         return await app.run(
             source, given, run_id=id, variables=variables or None, on_event=on_event, request=request,
             concurrency=concurrency, state=seed, keep_state=keep_state, park=not wait,
@@ -86,10 +92,6 @@ def run(
     options = again(store, project)
     work = followed(start, quiet=json, watch=watch, source=source, again=options) if wait is not False else only_put
     return with_app(work, near=source, project=project, store=store, engine=engine)
-
-
-def _put(run_id: str) -> Answer:
-    return Answer(data={"runId": run_id}, text=run_id)
 
 
 def resume(

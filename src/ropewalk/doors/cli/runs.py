@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Iterable
@@ -63,17 +64,23 @@ def ls(
             limit=limit,
         )
         now = time.time()
-        gone = app.runs.interrupted()
-        said = {r.id: "interrupted" if r.id in gone else r.status for r in rows}
+        standing = app.runs.standing(rows)
         table = [
-            (r.id, r.name, r.kind, said[r.id], moment(r.started_at), _took(r, now), r.result_count, r.error_count)
+            (r.id, r.name, r.kind, standing.get(r.id, r.status), moment(r.started_at), _took(r, now), *_counts(r))
             for r in rows
         ]
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
-        data = [{**summary(r), "interrupted": r.id in gone} for r in rows]
+        data = [
+            {**summary(r), "interrupted": standing.get(r.id) == "interrupted", "queued": standing.get(r.id) == "queued"}
+            for r in rows
+        ]
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _counts(row: Any) -> tuple[int, int]:
+    return row.result_count, row.error_count
 
 
 def _took(row: Any, now: float) -> str:
@@ -88,15 +95,17 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
         details = app.runs.get(run_id)
         if details is None:
             raise unknown_run(app, run_id)
-        return Answer(data=details, text=_details(details))
+        lonely = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
+        return Answer(data=details, text=_details(details, lonely))
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _details(run: dict[str, Any]) -> str:
+def _details(run: dict[str, Any], lonely: str | None) -> str:
+    status = f"queued: {lonely or 'a worker takes it'}" if run["queued"] else run["status"]
     lines = [
         f"{run['name'] or run['kind']}  {run['id']}",
-        f"  status   {run['status']}"
+        f"  status   {status}"
         + (f", but its process is gone: ropewalk resume {run['id']}" if run["interrupted"] else ""),
         f"  started  {run['startTime']}",
     ]
@@ -169,6 +178,9 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
                 status = str((event.data or {}).get("status"))
             if event.kind == "run.interrupted":
                 sys.stderr.write(f"its process is gone; go on with: ropewalk resume {run_id}\n")
+            if event.kind == "run.queued":
+                said = await asyncio.to_thread(app.workers.unattended, run_id)
+                sys.stderr.write(f"{said or 'in line: a worker takes it'}\n")
             if event.kind == "run.waiting":
                 status = "waiting"
                 sys.stderr.write(

@@ -95,3 +95,8 @@ def waits_for(event: Event) -> str:
     data: dict[str, Any] = event.data or {}
     what = f"an approval: {data['approval']}" if "approval" in data else f"the event {data.get('event')!r}"
     return visible(f"… {event.path}  waits for {what}")
+
+
+def unattended(event: Event) -> str:
+    """That no worker takes a run."""
+    return visible(f"… run {event.run_id} is {(event.data or {}).get('message')}")

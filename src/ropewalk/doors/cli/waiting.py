@@ -97,9 +97,13 @@ def _user() -> str | None:
 
 def _gone_on(app: App, run_id: str, data: dict[str, Any], said: str, store: str | None, project: Path | None) -> Answer:
     """Who goes on with the run: its process, or whoever resumes it."""
-    alone = run_id in app.runs.interrupted()
+    row = app.runs.row(run_id)
+    standing = app.runs.standing([row] if row is not None else ()).get(run_id)
+    alone = standing == "interrupted"
     command = f"ropewalk resume {shlex.quote(run_id)}{again(store, project)}"
     lines = [said, f"go on with: {command}"] if alone else [said]
+    if standing == "queued":
+        lines.append(app.workers.unattended(run_id) or "a worker goes on with it")
     return Answer(data={**data, "resume": command if alone else None}, text=visible("\n".join(lines)))
 
 

@@ -108,8 +108,12 @@ def ls(
     rows = app.runs.list(
         status=status, kind=kind, definition_id=definition, text=text, since=since, all=all, limit=limit
     )
-    gone = app.runs.interrupted() if any(row.status == "running" for row in rows) else set()
-    return Answer({"runs": [{**summary(row), "interrupted": row.id in gone} for row in rows]})
+    standing = app.runs.standing(rows)
+    told = [
+        {**summary(r), "interrupted": standing.get(r.id) == "interrupted", "queued": standing.get(r.id) == "queued"}
+        for r in rows
+    ]
+    return Answer({"runs": told})
 
 
 @router.get("/{run_id:path}/graph")

@@ -1,0 +1,66 @@
+"""Runs that no worker takes: whoever waits hears of it, and they are listed as what they are."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from .crew import Crew, ended
+from .test_worker_runs import ASKS, WHO
+
+Start = Callable[..., Crew]
+
+
+def test_who_waits_for_a_run_hears_that_no_worker_is_there(crew: Start) -> None:
+    scene = crew(WHO)
+    (scene.folder / "go").touch()
+    waiting = scene.start("run", "chain.yaml", "--id", "x", "--json")
+    assert waiting.stderr is not None
+    said = waiting.stderr.readline()
+    assert "run x is in line (queue default), but no worker is there" in said
+    assert "ropewalk worker" in said
+    put = scene.run("run", "chain.yaml", "--id", "y", "--no-wait")
+    assert (put.out.strip(), "no worker is there" in put.err) == ("y", True)
+    [worker] = scene.hire()
+    assert ended(waiting).code == 0
+    assert "no worker" not in scene.run("run", "chain.yaml", "--no-wait").err
+    assert worker.poll() is None
+
+
+def test_workers_of_other_queues_are_not_there_for_it(crew: Start) -> None:
+    scene = crew(WHO, "[queues.a]\n[queues.b]\n")
+    scene.hire(1, "--queues", "a")
+    put = scene.run("run", "chain.yaml", "--no-wait", "--queue", "b")
+    assert "none of the 1 workers takes this queue" in put.err
+
+
+def test_a_run_in_line_is_listed_as_queued_and_followed(crew: Start) -> None:
+    scene = crew(WHO)
+    (scene.folder / "go").touch()
+    scene.submit("chain.yaml", "--id", "x")
+    [row] = scene.run("runs", "ls", "--json").data
+    assert (row["status"], row["queued"], row["interrupted"]) == ("running", True, False)
+    assert " queued " in scene.run("runs", "ls").out
+    shown = scene.run("runs", "show", "x").out
+    assert "status   queued: in line (queue default), but no worker is there" in shown
+    assert "resume" not in shown
+    watching = scene.start("runs", "watch", "x")
+    assert watching.stderr is not None
+    assert "no worker is there" in watching.stderr.readline()
+    scene.hire()
+    done = ended(watching)
+    assert (done.code, "run completed" in done.out) == (0, True)
+    assert scene.run("runs", "ls", "--json").data[0]["queued"] is False
+
+
+def test_what_is_answered_goes_on_with_a_worker_and_not_by_hand(crew: Start) -> None:
+    scene = crew(ASKS)
+    [worker] = scene.hire()
+    assert scene.run("run", "chain.yaml", "--id", "x", "--queue", "default").code == 4  # and does not wait for ever
+    worker.send_signal(signal.SIGTERM)
+    ended(worker)
+    said = scene.run("runs", "approve", "x").out
+    assert "no worker is there" in said
+    assert "resume" not in said
+    scene.hire()
+    assert scene.until_ended("x") == "completed"
