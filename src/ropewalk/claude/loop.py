@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..dialects.agent import OPTIONS
 from ..dialects.agent_flow import MAX_ROUNDS
 from ..errors import CompletionFailed
 from ..events import Event
+from ..journal.journal import RunRow
+from ..journal.offloop import off_loop
 from ..tools.toolbox import Toolbox
 from ..values import Json, closest
 from .approval import Ask, asking
@@ -25,6 +27,7 @@ from .model import ModelClient
 from .turn import Listener, listening
 
 _log = logging.getLogger("ropewalk.tools")
+_GAVE_UP: Final = ("failed", "timeout")
 
 
 class Host(Protocol):
@@ -105,6 +108,8 @@ async def converse(
     hearing = Hearing(on_event, _log)
     with listening(hearing.listener), asking(ask):
         loaded = host.loaded(found)
+        if run_id is not None:
+            await try_again(host, run_id, hearing.watcher)
         result = await host.execute(loaded, input=input, run_id=run_id, on_event=hearing.watcher)
     return _completion(result, document.get("result_size"), warnings)
 
@@ -130,11 +135,25 @@ async def complete_json_with_tools(
 async def resume_completion(
     run_id: str, *, app: Any, on_event: Listener | None = None, ask: Ask | None = None
 ) -> Completion:
-    """Go on with a conversation whose process died: finished turns and recorded calls are not paid for again."""
+    """Go on with a conversation whose process died, or that failed: finished turns and recorded calls are not paid for
+    again."""
     hearing = Hearing(on_event, _log)
     with listening(hearing.listener), asking(ask):
+        await try_again(app, run_id, hearing.watcher)
         result = await app.resume(run_id, on_event=hearing.watcher)
     return _completion(result.to_dict(), None, [])
+
+
+async def try_again(app: Any, run_id: str, on_event: Callable[[Event], None] | None = None) -> RunRow | None:
+    """The run of this id, if there is one. One that failed goes on first: what is recorded of it holds (a store in
+    memory keeps nothing to go on from). One that somebody stopped stays so."""
+    store = getattr(app, "store", None)
+    if store is None:
+        return None
+    row: RunRow | None = await off_loop(store, lambda: store.get_run(run_id))
+    if row is not None and row.status in _GAVE_UP and store.durable:
+        await app.runs.retry(run_id, on_event=on_event)
+    return row
 
 
 def _document(

@@ -15,21 +15,23 @@ from ..claude import Phase, PhaseResult
 from ..claude.turn import Listener
 from ..dialects.agent_flow import ENDS
 from ..engine.engine import new_run_id
-from ..errors import CompletionFailed, ToolError
+from ..errors import CompletionFailed, JournalConflict
 from ..frozen import dataclass
+from ..journal.journal import RunRow
+from ..journal.offloop import off_loop
 from ..select.text import normalised, told
 from ..values import Json
+from .asking import Asking
 from .building import MANUAL, Made, make
 from .draft import Draft, drafted, problems
 from .facts import Known
 from .mending import mend
-from .node_tools import core_nodes, register
+from .node_tools import register
 from .phases import CONFIGURATION, DISCOVERY, DOCUMENTATION, RULES, VALIDATION, Passed
 from .server import Server, ServerDown
 
 MOST_REPAIRS: Final = 5
 _MOST_WORDS: Final = 12
-_FOUND_FIRST: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,9 @@ class _Build:
     ) -> None:
         self._app, self._server, self._tools, self._options = app, server, tools, options
         self._run_id, self._task = run_id, task
-        self._known = Known(server)
+        self._asking = Asking(app, server, run_id)
+        self._known = Known(self._facts)
+        self._round = ""  # of repairs: what the runs of its questions are called
         self._passed: list[Passed] = []
 
     async def run(self) -> Built:
@@ -160,6 +164,7 @@ class _Build:
                 workflow=made.workflow,
                 essentials=self._known.essentials(node["type"] for node in made.draft["nodes"]),
             )
+            self._round = f"-{repairs + 1}"
             draft, wrong = mend(made.draft, done.value["operations"])
             await self._learn(draft)
             made = make(draft, self._known)
@@ -171,15 +176,15 @@ class _Build:
         """Our own refusals, then n8n-mcp's word."""
         own = problems(made.draft, made.triggers)
         try:
-            said = await self._server.call("validate_workflow", {"workflow": made.workflow})
+            [said] = await self._asking.ask("judge", [{"workflow": made.workflow}], self._round)
         except ServerDown as down:
             return _Verdict(valid=False if own else None, problems=own, warnings=(f"not judged: {down}",))
-        except ToolError as error:  # it refuses to look at it at all
-            return _Verdict(valid=False, problems=[*own, str(error)])
-        wrong = [*own, *map(_told, said.get("errors") or ())]
+        if "refused" in said:
+            return _Verdict(valid=False, problems=[*own, said["refused"]])
+        wrong = [*own, *map(_told, said["errors"])]
         if not said["valid"] and not wrong:
             wrong = ["n8n-mcp calls it invalid, and does not say why"]
-        return _Verdict(valid=not wrong, problems=wrong, warnings=tuple(map(_told, said.get("warnings") or ())))
+        return _Verdict(valid=not wrong, problems=wrong, warnings=tuple(map(_told, said["warnings"])))
 
     async def _document(self, made: Made) -> str:
         """What documents it; a workflow without is still one."""
@@ -194,10 +199,10 @@ class _Build:
         """What searches for the words of the task find, so that the model need not begin with that."""
         words = dict.fromkeys(word for _, word in told(normalised(self._task), _MOST_WORDS))
         try:
-            rows = await core_nodes(self._server, list(words), _FOUND_FIRST)
-        except (ServerDown, ToolError):
+            found = await self._asking.ask("search", [{"word": word} for word in words])
+        except ServerDown:
             return []  # the phase says what it does without
-        return [{key: row.get(key) for key in ("nodeType", "displayName", "description")} for row in rows]
+        return list({row["nodeType"]: row for rows in found for row in rows}.values())
 
     async def _learn(self, draft: Draft) -> str | None:
         """Ask what the draft needs to be known; why not, where nobody answers."""
@@ -207,13 +212,21 @@ class _Build:
             return str(down)
         return None
 
+    async def _facts(self, types: list[str]) -> list[Any]:
+        return await self._asking.ask("facts", [{"nodeType": type} for type in types], self._round)
+
     async def _phase(self, phase: Phase, down: str | None = None, *, suffix: str = "", **input: Json) -> PhaseResult:
-        """Run a phase: with its tools if it has any, they are wanted, and the server is there."""
+        """Run a phase: with its tools if it has any, they are wanted, and the server is there. One of before goes on
+        as it began."""
         self._tell(phase.name + suffix)
-        wanted = bool(phase.tools) and self._tools
-        missing = (down or await self._server.reach()) if wanted else None
-        asked = replace(phase, tools=phase.tools if wanted and missing is None else ())
         own = f"{self._run_id}.{phase.name}{suffix}"
+        wanted = bool(phase.tools) and self._tools
+        row = await self._before(own)
+        if row is not None:
+            missing = "it began without" if wanted and not row.document["tools"] else None
+        else:
+            missing = (down or await self._server.reach()) if wanted else None
+        asked = replace(phase, tools=phase.tools if wanted and missing is None else ())
         given = {"task": self._task, "rules": RULES, **input}
         done = await asked.run(given, app=self._app, on_event=self.on_event, run_id=own, **self._options)
         self._passed.append(_passed(phase.name + suffix, done, missing, own))
@@ -221,6 +234,15 @@ class _Build:
             why = f"{phase.name}: no result to go on with: {done.completion.why}"
             raise CompletionFailed(why, run_id=own, completion=done.completion)
         return done
+
+    async def _before(self, run_id: str) -> RunRow | None:
+        """The run of a phase that began earlier; refused where that was for something else."""
+        store = self._app.store
+        row: RunRow | None = await off_loop(store, lambda: store.get_run(run_id))
+        if row is not None and row.input["task"] != self._task:
+            what = f"this build is of {row.input['task']!r}; another one needs another id"
+            raise JournalConflict(self._run_id, "", what)
+        return row
 
     def _tell(self, name: str) -> None:
         if self.on_phase is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ..errors import ToolError
@@ -43,10 +43,10 @@ class Facts:
 
 
 class Known:
-    """The facts of types, as far as n8n-mcp knows them."""
+    """The facts of types, as far as n8n-mcp knows them. `ask` gives for each type what `asked` gives."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, ask: Callable[[list[str]], Awaitable[list[Any]]]) -> None:
+        self._ask = ask
         self._found: dict[str, Facts | None] = {}
 
     def __getitem__(self, type: str) -> Facts | None:
@@ -55,32 +55,34 @@ class Known:
 
     async def learn(self, types: Iterable[str]) -> None:
         """Ask about those that are new. ServerDown where nobody answers."""
-        for type in dict.fromkeys(map(short_type, types)):
-            if type not in self._found:
-                self._found[type] = await self._asked(type)
+        new = [type for type in dict.fromkeys(map(short_type, types)) if type not in self._found]
+        for type, facts in zip(new, await self._ask(new) if new else (), strict=True):
+            self._found[type] = Facts(**facts) if facts is not None else None
 
     def essentials(self, types: Iterable[str]) -> list[Json]:
         """What the model is told of these types."""
         known = (self[type] for type in dict.fromkeys(map(short_type, types)))
         return [facts.essentials for facts in known if facts is not None]
 
-    async def _asked(self, type: str) -> Facts | None:
-        try:
-            told = await self._server.call("get_node", {"nodeType": type, "detail": "standard"})
-            full = await self._server.call("get_node", {"nodeType": type, "detail": "full"})
-        except ToolError:
-            return None  # the judge says that there is no such type, and what is near
-        defaults: dict[str, Json] = {}
-        for one in full.get("properties") or ():
-            defaults.setdefault(one["name"], one.get("default"))
-        return Facts(
-            type=told["workflowNodeType"],
-            version=float(told["version"]),
-            trigger=bool(full.get("isTrigger")),
-            essentials=_essentials(told, full),
-            credentials=tuple(full.get("credentials") or ()),
-            defaults=defaults,
-        )
+
+async def asked(server: Server, type: str) -> dict[str, Json] | None:
+    """The fields of the Facts of a type; None where there is no such type."""
+    try:
+        told = await server.call("get_node", {"nodeType": type, "detail": "standard"})
+        full = await server.call("get_node", {"nodeType": type, "detail": "full"})
+    except ToolError:
+        return None  # the judge says that there is no such type, and what is near
+    defaults: dict[str, Json] = {}
+    for one in full.get("properties") or ():
+        defaults.setdefault(one["name"], one.get("default"))
+    return {
+        "type": told["workflowNodeType"],
+        "version": float(told["version"]),
+        "trigger": bool(full.get("isTrigger")),
+        "essentials": _essentials(told, full),
+        "credentials": full.get("credentials") or [],
+        "defaults": defaults,
+    }
 
 
 def _essentials(told: Mapping[str, Any], full: Mapping[str, Any]) -> dict[str, Json]:
