@@ -80,8 +80,9 @@ def test_usage_and_cost_are_those_of_all_rounds() -> None:
 
 
 def test_a_cost_budget_without_a_known_price_is_refused() -> None:
-    with pytest.raises(CompletionFailed, match=r"no price is known.*set a token_budget"):
-        talk(ScriptedModel("hi", cost=None), cost_budget=1.0)
+    unpriced = Answer(content=[{"type": "text", "text": "hi"}], stop_reason="end_turn", model="other")
+    with pytest.raises(CompletionFailed, match=r"no price is known for other; set a token_budget"):
+        talk(ScriptedModel(unpriced), cost_budget=1.0)  # a client that says so only afterwards
     assert talk(ScriptedModel("hi", cost=None)).cost is None
 
 

@@ -108,6 +108,13 @@ def test_a_message_that_stops_for_another_reason_runs_no_call(
     assert done.messages[-1]["content"][0]["is_error"] is True  # so that the conversation can go on
 
 
+def test_a_stop_sequence_ends_it(api: StandIn, client: ClaudeClient) -> None:
+    api.answer({"content": "one two", "finishReason": "stop_sequence"})
+    done = asyncio.run(complete_with_tools("count", client=client, stop_sequences=["three"]))
+    assert (done.text, done.stop_reason, done.finished) == ("one two", "stop_sequence", True)
+    assert api.bodies[0]["stop_sequences"] == ["three"]
+
+
 def test_a_paused_turn_is_sent_back_as_it_is(api: StandIn, client: ClaudeClient) -> None:
     api.answer({"content": "Searching", "finishReason": "pause_turn"}, {"content": "found."})
     done = asyncio.run(complete_with_tools("look", client=client))
@@ -219,6 +226,13 @@ def test_a_model_that_never_stops_is_stopped(api: StandIn, client: ClaudeClient)
     done = asyncio.run(complete_with_tools("go", tools=[add], client=client, max_rounds=4))
     assert (done.stop_reason, done.rounds, len(done.trace), done.finished) == ("max_rounds", 4, 3, False)
     assert len(api.bodies) == 4
+
+
+def test_a_budget_of_money_without_a_known_price_is_refused_before_anything_is_paid(api: StandIn) -> None:
+    client = ClaudeClient(Settings(base_url=api.url, model="claude-of-tomorrow"), api_key="no-key")
+    with pytest.raises(CompletionFailed, match="no price is known for claude-of-tomorrow; set a token_budget"):
+        asyncio.run(complete_with_tools("hi", client=client, cost_budget=1.0))
+    assert api.bodies == []
 
 
 def test_nothing_that_listens_is_said_with_the_address() -> None:

@@ -1,6 +1,6 @@
-"""A build in a process of its own, which kills itself: `child.py HOME BASE_URL N8N_MCP TASK WHEN`. WHEN is the name of a phase
-that begins, or the type of an event that is heard; the build goes through where that never comes. What n8n-mcp is sent
-is kept in the file `sent`."""
+"""A build in a process of its own, which kills itself: `child.py HOME BASE_URL N8N_MCP TASK WHEN`. WHEN is the name of
+a phase that begins, or the type of an event that is heard; the build goes through where that never comes. What n8n-mcp
+is sent is kept in the file `sent`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A build that was killed goes on: no turn of the model that was finished and no answer of n8n-mcp is paid for again."""
+"""A build that was killed goes on: no finished turn of the model and no answer of n8n-mcp is paid for again."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ..errors import ModelError
 from ..values import Json
 from .answer import instruction
 from .model import Answer, Request, Tell
-from .price import cost_of
+from .price import cost_of, no_price
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class ClaudeClient:
         from anthropic import APIStatusError, BadRequestError
 
         body = self._body(request)
+        if request.priced and cost_of(body["model"], {}) is None:
+            raise no_price(body["model"])
         try:
             return await self._asked(client, body, request, tell)
         except BadRequestError as error:

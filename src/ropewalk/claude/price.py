@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..errors import ModelError
+
 
 def cost_of(model: str, usage: Mapping[str, int]) -> float | None:
     """US dollars for the tokens of a turn; None where the price of the model is not known."""
@@ -22,3 +24,8 @@ def cost_of(model: str, usage: Mapping[str, int]) -> float | None:
         return float(calc_price(counted, model_ref=model, provider_id="anthropic").total_price)
     except LookupError:
         return None
+
+
+def no_price(model: str) -> ModelError:
+    """Why a conversation with a budget of money is refused."""
+    return ModelError(f"no price is known for {model}; set a token_budget instead of a cost_budget")

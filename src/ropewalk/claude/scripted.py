@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from ..tools.local import maybe_await
 from ..values import Json, fresh
 from .model import Answer, Request, Tell
+from .price import no_price
 
 Turn: TypeAlias = "str | Mapping[str, Any] | list[Any] | Answer | Exception | Callable[[Request], Any]"
 
@@ -38,6 +39,8 @@ class ScriptedModel:
     async def turn(self, request: Request, tell: Tell, /) -> Answer:
         """The next turn of the script."""
         self.requests.append(fresh_request(request))
+        if request.priced and self._cost is None:
+            raise no_price(request.model or "scripted")
         turn: Any = self.turns[min(self._at, len(self.turns) - 1)]
         self._at += 1
         if callable(turn):
@@ -88,5 +91,6 @@ def fresh_request(request: Request) -> Request:
         model=request.model,
         max_tokens=request.max_tokens,
         stream=request.stream,
+        priced=request.priced,
         options=dict(request.options),
     )

@@ -21,6 +21,7 @@ from .blocks import RESULT_SIZE, rendered
 from .decision import REASONS, Before, decide
 from .definitions import Cards, cards_of
 from .model import Answer, ModelClient, Request
+from .price import no_price
 
 LONGEST_TURN: Final = 3600.0
 """Seconds; the client has a limit of its own per request."""
@@ -81,8 +82,7 @@ class Turns:
         answer = await self._client().turn(request, _teller(tell))
         _trace(answer)
         if options.get("cost_budget") is not None and answer.cost is None:
-            said = f"no price is known for {answer.model or 'the model'}; set a token_budget instead of a cost_budget"
-            raise ModelError(said)
+            raise no_price(answer.model or "the model")
         turn = decide(answer, before)
         _say(turn, tell)
         stop = turn["stop_reason"]
@@ -117,6 +117,7 @@ def _request(
         model=options.get("model"),
         max_tokens=options.get("max_tokens"),
         stream=options.get("stream"),
+        priced=options.get("cost_budget") is not None,
         options={
             key: options[key] for key in ("thinking", "effort", "tool_choice", "stop_sequences") if key in options
         },
