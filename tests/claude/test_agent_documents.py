@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ import pytest
 
 from ropewalk import tool
 from ropewalk.app import App
+from ropewalk.dialects.agent import FIELDS
+from ropewalk.dialects.fields import camel, snake
 from ropewalk.errors import InvalidFlow
 from ropewalk.journal.memory import MemoryStore
+from ropewalk.schema import compile_schema
 from ropewalk.testing import ScriptedModel, ScriptedTools, held, results_in, wants
 
 AGENT: dict[str, Any] = {
@@ -60,7 +65,7 @@ def test_an_agent_runs_like_every_definition() -> None:
 def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
     done = run({**AGENT, "max_rounds": 1}, ScriptedModel(wants("find", {"topic": "x"})), {"topic": "x"})
     assert (done["status"], done["success"], done["stopReason"]) == ("completed", False, "max_rounds")
-    assert done["warnings"] == ["the model had not finished: max_rounds"]
+    assert (done["error"]["message"], done["warnings"]) == ("the model had not finished: max_rounds", [])
     done = run(AGENT, ScriptedModel(RuntimeError("no network")), {"topic": "x"})
     assert (done["status"], done["success"], done["result"]) == ("failed", False, None)
     assert done["error"]["message"] == "no network"
@@ -81,6 +86,23 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [
 ]
 
 
+FOR_EDITORS = json.loads(files("ropewalk.dialects").joinpath("agent.schema.json").read_text("utf-8"))
+SCHEMA = compile_schema(FOR_EDITORS)
+BEYOND = ("$state", "find", "objct")
+"""What only the reader knows: what references mean, which tools there are, what a schema is."""
+
+
+def test_the_schema_for_editors_names_every_field_in_both_spellings() -> None:
+    named = set(FOR_EDITORS["properties"])
+    assert {key for key in named if key in FIELDS} == set(FIELDS)
+    assert named - set(FIELDS) == {other for key in FIELDS for other in (camel(key), snake(key))} - set(FIELDS) | {
+        "metadata"
+    }
+    assert SCHEMA.problems(AGENT, "") == []
+    assert SCHEMA.problems({"prompt": None, "messages": "$input.messages", "maxRounds": 3, "tools": "find"}, "") == []
+    assert SCHEMA.problems({"prompt": "x", "maxRounds": 3, "max_rounds": 3}, "") != []
+
+
 @pytest.mark.parametrize(("document", "problems"), PROBLEMS, ids=[next(iter(wrong)) for _, wrong in PROBLEMS])
 def test_what_is_wrong_is_told_at_its_place(document: dict[str, Any], problems: dict[str, str]) -> None:
     model = ScriptedModel("never asked")
@@ -90,6 +112,8 @@ def test_what_is_wrong_is_told_at_its_place(document: dict[str, Any], problems: 
     assert sorted(told) == sorted(problems)
     for path, text in problems.items():
         assert text in told[path]
+    if not any(text in str(problems) for text in BEYOND):
+        assert SCHEMA.problems({"kind": "agent", **document}, "") != []
     assert model.requests == []
 
 
@@ -131,6 +155,21 @@ def test_an_agent_is_a_tool_of_a_chain_and_a_run_within_its_run() -> None:
             assert done.results["ask"] == "found"
             [part] = app.store.list_runs(parent=done.run_id)
             assert (part.kind, part.name) == ("agent", "librarian")
+
+    asyncio.run(body())
+
+
+def test_an_agent_that_came_to_a_limit_is_a_tool_that_failed() -> None:
+    chain = {"kind": "chain", "name": "c", "nodes": [
+        {"id": "ask", "type": "tool", "tool": "librarian", "params": {"topic": "ropes"}},
+    ]}  # fmt: skip
+
+    async def body() -> None:
+        async with App("memory", tools=[find], model=ScriptedModel(wants("find", {"topic": "ropes"}))) as app:
+            app.toolbox.register(app.as_tool({**AGENT, "max_rounds": 2}))
+            done = await app.run(chain)
+            assert done.status == "failed"
+            assert "the model had not finished: max_rounds" in str(done.to_dict()["errors"])
 
     asyncio.run(body())
 

@@ -155,25 +155,24 @@ class Rendering:
     def __call__(self, ending: Any) -> dict[str, Json]:
         value = ending.value if type(ending.value) is dict else {}
         reason = value.get("stop_reason")
+        cut = ending.status == "completed" and reason not in ENDS
         return {
-            "success": ending.status == "completed" and reason in ENDS,
+            "success": ending.status == "completed" and not cut,
             "executionId": ending.run_id,
             "agent": self.name,
             "status": ending.status,
             "result": value.get("answer"),
             "stopReason": reason,
-            "warnings": _warnings(value),
+            "warnings": list((value.get("totals") or {}).get("notes", ())),
             "conversation": ending.value,
-            "error": _error(ending.error),
+            "error": _unfinished(reason) if cut else _error(ending.error),
             "duration": round(ending.duration * 1000, 3),
         }
 
 
-def _warnings(value: Mapping[str, Any]) -> list[Json]:
-    """What the model could not be told, and that it did not come to an end."""
-    reason = value.get("stop_reason")
-    stopped = [f"the model had not finished: {reason}"] if reason is not None and reason not in ENDS else []
-    return [*(value.get("totals") or {}).get("notes", ()), *stopped]
+def _unfinished(reason: Json) -> Json:
+    """A limit, or a reason of the model's, is no failure of a node: the run is over, and its task is not."""
+    return {"nodeId": None, "message": f"the model had not finished: {reason}", "kind": "Unfinished"}
 
 
 def _error(error: Exception | None) -> Json:

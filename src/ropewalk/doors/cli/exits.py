@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ...errors import (
@@ -40,6 +40,12 @@ STATUS: Final = {
     "stopped": INTERRUPTED,
     "parked": FAILED,
 }
+
+
+def ended(result: Mapping[str, Any]) -> int:
+    """The code of a run's result. An agent that came to a limit has completed, and did not do what it was to do."""
+    code = STATUS.get(str(result.get("status")), FAILED)
+    return FAILED if result.get("status") == "completed" and result.get("success") is False else code
 
 
 class UsageError(RopewalkError):

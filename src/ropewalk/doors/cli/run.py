@@ -15,7 +15,7 @@ from ...errors import InvalidInput, Problem
 from ...events import Event
 from ...source import visible
 from .answer import Answer
-from .exits import FAILED, STATUS
+from .exits import DONE, ended
 from .given import read_input, read_pairs, read_state
 from .interrupts import Interrupts
 from .options import Engine, Input, Json, Project, Queue, StoreAddress, Upgrade, Watch
@@ -136,13 +136,12 @@ def followed(
         with shown:
             outcome = await start(app, take)
         data = outcome.to_dict()
-        code = STATUS.get(outcome.status, FAILED)
         where: Mapping[str, str] = {}
         if source is not None and data.get("errors") and not quiet:
             from ...definitions import places  # only where there is something to find
 
             where = places(app.load(source))
-        return Answer(exit=code, data=data, text=summary(data, where, again))
+        return Answer(exit=ended(data), data=data, text=summary(data, where, again))
 
     return work
 
@@ -152,7 +151,8 @@ def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -
     `where` has the places of nodes, `options` those that name the same store."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
-    lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
+    mark = "✗" if status == "completed" and ended(data) != DONE else _MARK.get(status, "✗")
+    lines = [f"{mark} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e, where)}" for e in errors]
     lines += waits(data, options)

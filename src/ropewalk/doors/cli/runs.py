@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from ...events import Event
 from ...source import visible
 from .answer import Answer
-from .exits import FAILED, STATUS
+from .exits import ended
 from .interrupts import Interrupts
 from .keep import instant
 from .options import Json, Project, StoreAddress
@@ -190,7 +190,8 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
                 json_line(event.to_dict())
             else:
                 _say(_followed(event, tally))
-        return Answer(exit=STATUS.get(status, FAILED))
+        found = app.runs.get(run_id) or {}
+        return Answer(exit=ended({**(found.get("result") or {}), "status": status}))
 
     return with_app(work, project=project, store=store, tools=False)
 

@@ -13,7 +13,7 @@ from .options import Json
 
 
 def schema(
-    kind: Annotated[Literal["experience"], Parameter(help="Whose documents.")], /, *, json: Json = False
+    kind: Annotated[Literal["agent", "experience"], Parameter(help="Whose documents.")], /, *, json: Json = False
 ) -> Answer:
     """Print the JSON Schema of a notation's documents, for editors and other checkers."""
     text = files("ropewalk.dialects").joinpath(f"{kind}.schema.json").read_text(encoding="utf-8")
