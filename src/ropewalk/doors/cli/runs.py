@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from ...events import Event
 from ...source import visible
 from .answer import Answer
-from .exits import ended
+from .exits import FAILED, ended
 from .interrupts import Interrupts
 from .keep import instant
 from .options import Json, Project, StoreAddress
