@@ -6,6 +6,7 @@ Built with the low-level Server, whose handlers and schemas pass verbatim.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -83,7 +84,9 @@ async def simple(ctx: Any, name: str, args: dict[str, Any]) -> types.CallToolRes
         case "meta":
             return types.CallToolResult(content=[], structured_content=dict(ctx.meta or {}))
         case "headers":
-            return types.CallToolResult(content=[], structured_content=dict(ctx.request.headers))
+            found = dict(ctx.request.headers)
+            digest = hashlib.sha256(found.get("authorization", "").encode()).hexdigest()
+            return types.CallToolResult(content=[], structured_content={**found, "digest": digest})
         case "calls":
             return types.CallToolResult(content=[], structured_content={"started": started, "cancelled": cancelled})
         case "hostile":

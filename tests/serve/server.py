@@ -72,9 +72,9 @@ class Served:
         return self.client.post(path, json=data, **more)
 
 
-def serve(folder: Path, *words: str, settings: str = "") -> Iterator[Served]:
+def serve(folder: Path, *words: str, settings: str = "", tools: str = TOOLS) -> Iterator[Served]:
     (folder / "ropewalk.toml").write_text(f'[tools]\nmodules = ["tools"]\n{settings}')
-    (folder / "tools.py").write_text(TOOLS)
+    (folder / "tools.py").write_text(tools)
     env = {**os.environ, "ROPEWALK_TOKEN": TOKEN, "NO_COLOR": "1"}
     process = subprocess.Popen(
         [COMMAND, "serve", "--port", "0", *words],

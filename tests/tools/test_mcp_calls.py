@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -260,7 +261,8 @@ def test_http_headers_reach_the_server_and_only_they(web: HttpServer, monkeypatc
         config = {"url": web.url, "headers": {"Authorization": "Bearer ${ODD_TOKEN}"}}
         async with servers(odd=config) as mcp:
             headers = (await mcp.call_tool("odd", "headers")).structured_content
-            assert headers["authorization"] == "Bearer s3cret-token"
+            assert headers["authorization"] == "Bearer ***"
+            assert headers["digest"] == hashlib.sha256(b"Bearer s3cret-token").hexdigest()
             assert os.environ["HOME"] not in str(headers)
 
     asyncio.run(case())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ropewalk.config.secret import Secrets
 from ropewalk.errors import ConfigError
 from ropewalk.tools.mcp import McpServers
 from ropewalk.tools.mcp_config import child_environment, resolved, server_config
@@ -68,7 +69,8 @@ def test_variables_are_read_late_and_a_missing_one_is_an_error(monkeypatch: pyte
     with pytest.raises(ConfigError, match=r"headers.Authorization reads \$\{WEB_TOKEN\}, which is not set"):
         resolved(config, "headers")
     monkeypatch.setenv("WEB_TOKEN", "abcdef")
-    assert resolved(config, "headers") == ({"Authorization": "Bearer abcdef"}, {"abcdef"})
+    secrets = Secrets(read=frozenset({"abcdef"}), named=frozenset({"abcdef"}))
+    assert resolved(config, "headers") == ({"Authorization": "Bearer abcdef"}, secrets)
     monkeypatch.setenv("WEB_TOKEN", "abc\r\nHost: evil")
     with pytest.raises(ConfigError, match="line break"):
         resolved(config, "headers")

@@ -55,17 +55,20 @@ def test_what_is_beside_and_no_program_is_not_started(venv: Path) -> None:
 
 def test_children_get_only_the_allow_list_and_what_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "must-not-leak")
+    monkeypatch.setenv("ODD_PLACE", "is-given")
     monkeypatch.setenv("TERM", "() { :; }; echo a function, not a terminal")
 
     async def case() -> None:
-        config = python("odd.py", env={"TOKEN": "${ANTHROPIC_API_KEY}", "MODE": "${NOT_SET_HERE:-plain}"})
+        config = python(
+            "odd.py", env={"PLACE": "${ODD_PLACE}", "TOKEN": "${ANTHROPIC_API_KEY}", "MODE": "${NOT_SET_HERE:-plain}"}
+        )
         async with servers(bare=python("odd.py"), odd=config) as mcp:
             bare = (await mcp.call_tool("bare", "environment")).structured_content
             allowed = {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"}
             assert set(bare) <= allowed
             assert "must-not-leak" not in str(bare)
             told = (await mcp.call_tool("odd", "environment")).structured_content
-            assert (told["TOKEN"], told["MODE"]) == ("must-not-leak", "plain")
+            assert (told["PLACE"], told["TOKEN"], told["MODE"]) == ("is-given", "***", "plain")
 
     asyncio.run(case())
 

@@ -9,10 +9,10 @@ from typing import Final
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-def fill(text: str, environ: Mapping[str, str], used: set[str] | None = None) -> str:
+def fill(text: str, environ: Mapping[str, str], used: dict[str, str] | None = None) -> str:
     """`text` with each variable's value, once: what a value holds is not read again. As in a shell,
-    the default also stands for an empty variable. The values taken from `environ` are added to
-    `used`. KeyError names a variable that is not set and has no default."""
+    the default also stands for an empty variable. What is taken from `environ` is put into
+    `used`, by name. KeyError names a variable that is not set and has no default."""
 
     def read(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
@@ -20,7 +20,7 @@ def fill(text: str, environ: Mapping[str, str], used: set[str] | None = None) ->
             return default
         value = environ[name]
         if used is not None:
-            used.add(value)
+            used[name] = value
         return value
 
     return _VARIABLE.sub(read, text)

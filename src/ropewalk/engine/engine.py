@@ -18,10 +18,10 @@ from ..events import Event
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.offloop import off_loop
-from ..values import Json
+from ..values import Json, replaced
 from .caller import Caller, Lease
 from .program import Program, compile_flow
-from .run import Ending, Run, Watcher, redacted
+from .run import Ending, Run, Watcher
 
 if TYPE_CHECKING:
     from .chunks import Spread
@@ -112,7 +112,7 @@ class Engine:
         parent = self._caller_of(key)
         if parent is None or key is None:
             return await self.run(job)
-        told = redacted(job.input, parent.secrets) if parent.secrets else job.input
+        told = replaced(job.input, parent.secrets) if parent.secrets else job.input
         job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
         self._parts.setdefault(parent.id, set()).add(key)
         result = await self.run(job)

@@ -15,7 +15,7 @@ from ..errors import ExpressionError, InvalidValue, NodeFailed, RunStopped, RunT
 from ..events import Event
 from ..ir import Node
 from ..journal.journal import Entry, Log
-from ..values import Json, own
+from ..values import Json, own, replaced
 from .durable import attempt_of
 from .frame import (
     CLOCKS,
@@ -126,12 +126,16 @@ class Run(Lane):
         value = os.environ.get(name)
         if value is None:
             raise ExpressionError(f"$secret.{name}: the environment variable {name} is not set")
-        self.secrets[name] = value
+        if value:
+            from ..config.secret import note, spellings
+
+            note((value,))  # for the logs of this process
+            self.secrets |= dict.fromkeys(spellings(value), f"$secret.{name}")
         return value
 
     def redact(self, value: Json) -> Json:
         """The value with every secret used so far replaced by its reference."""
-        return redacted(value, self.secrets) if self.secrets else value
+        return replaced(value, self.secrets) if self.secrets else value
 
     def past_attempt(self, path: str) -> tuple[NodeFailed, float | None] | None:
         entry = self.log.past.get((path, "attempt"))
@@ -374,17 +378,3 @@ def _round(last: Frame, rounds: list[Any], count: int) -> Frame:
     if count * size < len(rounds):
         frame[FIRST:] = rounds[count * size : (count + 1) * size]
     return frame
-
-
-def redacted(value: Json, secrets: dict[str, str]) -> Json:
-    """The value with secrets (by name) replaced by their references."""
-    if type(value) is str:
-        for name, secret in secrets.items():
-            if secret and secret in value:
-                value = value.replace(secret, f"$secret.{name}")
-        return value
-    if type(value) is list:
-        return [redacted(item, secrets) for item in value]
-    if type(value) is dict:
-        return {redacted(key, secrets): redacted(item, secrets) for key, item in value.items()}
-    return value

@@ -23,7 +23,7 @@ from ..journal.journal import Entry, RunRow
 from ..source import attach, load
 from ..tools.bound import Bound, Rules, bind_route
 from ..tools.route import Args, OnProgress, Route
-from ..values import Json, closest, fresh
+from ..values import Json, closest, fresh, replaced
 
 if TYPE_CHECKING:
     from ..app import Loaded
@@ -84,7 +84,7 @@ class Recording:
         raise NotImplementedError("a recording is bound; by name alone it does not know which call is meant")
 
     def _answer(self, tool: str, args: Args, path: str) -> Json:
-        shown: Any = self._shown(args)
+        shown: Any = replaced(args, self._secrets)  # as a journal would have them
         self.asked.setdefault(path, []).append({"tool": tool, "args": fresh(shown)})
         count = self._made[path] = self._made.get(path, 0) + 1
         outcomes = self._calls.get(path, [])
@@ -115,18 +115,6 @@ class Recording:
                 tool = outcomes[made].get("tool", "its tool")
                 times = f"{made} times; {len(outcomes)} are recorded" if made else "no more"
                 yield Difference(path=path, message=f"calls {tool} {times}")
-
-    def _shown(self, value: Json) -> Json:
-        """A value with secrets as references, as a journal would have it."""
-        if type(value) is str:
-            for name, secret in self._secrets.items():
-                value = value.replace(secret, f"$secret.{name}")
-            return value
-        if type(value) is list:
-            return [self._shown(item) for item in value]
-        if type(value) is dict:
-            return {key: self._shown(item) for key, item in value.items()}
-        return value
 
 
 def differing(was: Json, now: Json, path: str, most: int = 20) -> list[tuple[str, Json, Json]]:
@@ -163,7 +151,7 @@ async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
     from ..app import App
 
     recording = Recording(
-        {path: _listed(given) for path, given in (case.get("calls") or {}).items()}, secrets_of(loaded)
+        {path: _listed(given) for path, given in (case.get("calls") or {}).items()}, stand_ins(loaded)
     )
     waits: Mapping[str, Json] = case.get("waits") or {}
     async with App("memory") as app:
@@ -186,10 +174,12 @@ async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
     return Replayed(differences=differences, asked=recording.asked, outcome=outcome)
 
 
-def secrets_of(loaded: Loaded) -> dict[str, str]:
-    """Stand-ins for the secrets that a definition names and this machine does not have: a case has none of them."""
+def stand_ins(loaded: Loaded) -> dict[str, str]:
+    """The references to the secrets that a definition names, by what they hold; where this machine does not have one,
+    by what stands in for it: a case has none of them."""
     names = sorted(set(_SECRET.findall(orjson.dumps(loaded.document).decode())))
-    return {name: os.environ.setdefault(name, f"stand-in for {name}") for name in names}
+    held = {name: os.environ.setdefault(name, f"stand-in for {name}") for name in names}
+    return {value: f"$secret.{name}" for name, value in held.items() if value}
 
 
 async def case_of(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from ..config.secret import MARK, Secrets, secrets_of, without
 from ..config.variables import fill
 from ..errors import ConfigError
 from ..frozen import dataclass
@@ -76,6 +77,7 @@ class Http:
         self._headers = headers
         self._place = place
         self._most = most_bytes
+        self._secrets = Secrets()
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
 
     async def fetch(self, request: Request) -> Json:
@@ -84,6 +86,10 @@ class Http:
             body = await self._read(response)
         if not body:
             return None
+        found = self._value(response, body)
+        return self._secrets.out_of(found) if self._secrets.are_in(body) else found
+
+    def _value(self, response: Any, body: bytes) -> Json:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind.startswith("text/"):
             return body.decode(response.encoding or "utf-8", "replace")
@@ -91,20 +97,25 @@ class Http:
             return orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise HttpFailure(
-                f"HTTP {response.status_code} with a body that is not JSON", response.status_code, _excerpt(body)
+                f"HTTP {response.status_code} with a body that is not JSON",
+                response.status_code,
+                self._excerpt(body),
             ) from error
 
     async def read(self, request: Request) -> tuple[str, bytes]:
         """The answer as it is: (content type, body)."""
         async with self._sent(request) as response:
-            return response.headers.get("content-type", ""), await self._read(response)
+            body = await self._read(response)
+            for secret in self._secrets.named:
+                body = body.replace(secret.encode(), MARK.encode())
+            return response.headers.get("content-type", ""), body
 
     @asynccontextmanager
     async def lines(self, request: Request) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
         """The answer line by line as it arrives: (content type, lines)."""
         async with self._sent(request) as response:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            yield kind, response.aiter_lines()
+            yield kind, self._lines(response)
 
     async def close(self) -> None:
         """Close the client of this event loop."""
@@ -123,7 +134,7 @@ class Http:
             extra["data"] = request.form
         if request.query:
             extra["params"] = request.query
-        resolved = {name: self._resolve(value) for name, value in headers.items()}
+        resolved = self._resolved(headers)
         async with self._client().stream(request.method, request.url, headers=resolved, **extra) as response:
             if response.status_code >= 300:
                 await self._refuse(response)
@@ -131,17 +142,17 @@ class Http:
 
     async def _refuse(self, response: Any) -> None:
         if response.status_code < 400:
-            where = response.headers.get("location", "nowhere")
+            where = self._secrets.hidden(response.headers.get("location", "nowhere"))
             raise HttpFailure(
                 f"HTTP {response.status_code}: redirects are not followed ({where})", response.status_code
             )
         body = b""
         async for part in response.aiter_bytes():
             body += part
-            if len(body) >= _EXCERPT:
+            if len(body) >= 2 * _EXCERPT:  # a secret that goes over the end of the excerpt is seen, too
                 break
         raise HttpFailure(
-            f"HTTP {response.status_code} {response.reason_phrase}".rstrip(), response.status_code, _excerpt(body)
+            f"HTTP {response.status_code} {response.reason_phrase}".rstrip(), response.status_code, self._excerpt(body)
         )
 
     async def _read(self, response: Any) -> bytes:
@@ -154,11 +165,25 @@ class Http:
             parts.append(part)
         return b"".join(parts)
 
-    def _resolve(self, value: str) -> str:
+    async def _lines(self, response: Any) -> AsyncIterator[str]:
+        async for line in response.aiter_lines():
+            yield without(line, self._secrets.named)
+
+    def _resolved(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers with their variables as they are now; what is secret of them is kept in mind."""
+        read: dict[str, dict[str, str]] = {name: {} for name in headers}
         try:
-            return fill(value, os.environ)
+            found = {name: fill(value, os.environ, read[name]) for name, value in headers.items()}
         except KeyError as unset:
             raise ConfigError(f"{self._place}: the environment variable {unset.args[0]} is not set") from None
+        own = {name: value for name, value in found.items() if name in self._headers}
+        self._secrets = secrets_of(own, read)
+        return found
+
+    def _excerpt(self, body: bytes) -> str:
+        """The beginning of a body, for an error."""
+        text = self._secrets.hidden(body.decode("utf-8", "replace")).strip()
+        return text[:_EXCERPT] + "…" if len(text) > _EXCERPT else text
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -172,8 +197,3 @@ class Http:
             client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS))
             self._clients[loop] = client
         return client
-
-
-def _excerpt(body: bytes) -> str:
-    text = body[:_EXCERPT].decode("utf-8", "replace").strip()
-    return text + "…" if len(body) > _EXCERPT else text

@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ..config.secret import Secrets, secrets_of
 from ..config.settings import MODES
 from ..config.variables import fill
 from ..errors import ConfigError
@@ -88,23 +89,23 @@ def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
     )
 
 
-def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], frozenset[str]]:
+def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], Secrets]:
     """`env` or `headers` with `${VAR}` and `${VAR:-default}` read from our environment now, and
-    the values so read, which no error text may show. A variable that is not set is an error."""
-    secrets: set[str] = set()
+    what of it nobody may be shown. A variable that is not set is an error."""
+    read: dict[str, dict[str, str]] = {}
     found: dict[str, str] = {}
     for name, text in getattr(config, key).items():
         try:
-            found[name] = fill(text, os.environ, secrets)
+            found[name] = fill(text, os.environ, read.setdefault(name, {}))
         except KeyError as unset:
             missing = f"${{{unset.args[0]}}}"
             raise ConfigError(f"{config}: {key}.{name} reads {missing}, which is not set in the environment") from None
         if _BREAKS.search(found[name]) and (key == "headers" or "\0" in found[name]):
             raise ConfigError(f"{config}: {key}.{name} contains a line break or NUL")
-    return found, frozenset(s for s in secrets if len(s) >= 6)
+    return found, secrets_of(found, read)
 
 
-def child_environment(config: ServerConfig) -> tuple[dict[str, str], frozenset[str]]:
+def child_environment(config: ServerConfig) -> tuple[dict[str, str], Secrets]:
     """The whole environment of a child: the allow-list, then the server's own `env`."""
     own, secrets = resolved(config, "env")
     return inherited() | own, secrets

@@ -17,6 +17,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from ..config.secret import Secrets
 from ..errors import ConfigError
 from .child import Child, harmless
 from .mcp_config import ServerConfig, resolved
@@ -56,7 +57,7 @@ class Connection:
         self._requests: set[Request] = set()
         self._child: Child | None = None
         self._streams: StdioStreams | None = None
-        self._secrets: frozenset[str] = frozenset()
+        self._secrets = Secrets()
         self._task: asyncio.Task[None] | None = None
 
     # --- from any task of the loop
@@ -189,7 +190,8 @@ class Connection:
         try:
             with anyio.CancelScope() as scope:
                 request.begin(scope)
-                request.finish(await (_call if request.resource is None else _read)(session, request))
+                answer = await (_call if request.resource is None else _read)(session, request)
+                request.finish(_without(self._secrets, answer))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
             told = await self._told_later(error, request.tool)
             request.finish(told)
@@ -252,6 +254,8 @@ class Connection:
         from mcp import MCPError
         from pydantic import ValidationError
 
+        if isinstance(error, MCPError):  # what a client of ours is told of it, too
+            error.error = _without(self._secrets, error.error)
         ours = (ConfigError, ServerRefused, ConnectionError, TimeoutError)
         if isinstance(error, ours) and str(error).startswith(str(self.config)):
             return error
@@ -280,9 +284,7 @@ class Connection:
             text += f"; it printed what is not JSON-RPC: {self._streams.garbage!r}"
         if tail and self._child is not None and (said := self._child.stderr_tail().strip()):
             text += f"; its stderr ends with:\n{said}"
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return harmless(text)
+        return harmless(self._secrets.hidden(text))
 
     def _address(self) -> str:
         return re.sub(r"//[^/?#]*@", "//", self.config.url).partition("?")[0]
@@ -320,6 +322,13 @@ async def _read(session: ClientSession, request: Request) -> Any:
 
     params = types.ReadResourceRequestParams(uri=request.resource or "")
     return await session.send_request(types.ReadResourceRequest(params=params), types.ReadResourceResult)
+
+
+def _without(secrets: Secrets, answer: Any) -> Any:
+    """An answer of the server (a model of the SDK) without the secrets that it was given; mostly it is as it came."""
+    if not secrets.named or not secrets.are_in(answer.model_dump_json().encode()):
+        return answer
+    return type(answer).model_validate(secrets.out_of(answer.model_dump(mode="json", by_alias=True)))
 
 
 @cache

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+from ..config.secret import Secrets
 from .child import Child, program, start
 from .mcp_config import ServerConfig, child_environment
 
 
-async def spawn(config: ServerConfig) -> tuple[Child, frozenset[str]]:
-    """Start the program; also gives the secret values in its environment.
+async def spawn(config: ServerConfig) -> tuple[Child, Secrets]:
+    """Start the program; also gives the secrets in its environment.
 
     Raises ConnectionError that says what could not be started and why."""
     env, secrets = child_environment(config)

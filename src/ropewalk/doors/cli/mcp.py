@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -16,7 +16,7 @@ from ...config import Config, read_config
 from ...errors import ConfigError
 from .answer import Answer
 from .interrupts import Interrupts
-from .options import Project, StoreAddress
+from .options import Log, Project, StoreAddress
 from .session import directory, with_app
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def mcp(
     no_token: Annotated[
         bool, Parameter(name="--no-token", negative=(), help="Ask for no token; on a loopback address only.")
     ] = False,
+    log: Log = "text",
     project: Project = None,
     store: StoreAddress = None,
 ) -> Answer:
@@ -58,12 +59,8 @@ def mcp(
     near = files[0] if files else None
     config = read_config(directory(near, project))
     said = config.mcp_server
-    served = replace(
-        said,
-        tools=said.tools if tools is None else tools,
-        gateway=said.gateway if gateway is None else gateway,
-        most_listed=said.most_listed if most_listed is None else most_listed,
-    )
+    given: dict[str, Any] = {"tools": tools, "gateway": gateway, "most_listed": most_listed}
+    served = replace(said, **{key: value for key, value in given.items() if value is not None})
     config = replace(config, mcp_server=served)
     if http is None:
         from ..mcp.stdio import Wire
@@ -74,7 +71,7 @@ def mcp(
             await wire.serve(_door(app, config, files))
             return Answer()
 
-        return with_app(on_stdio, near=near, project=project, store=store)
+        return with_app(on_stdio, near=near, project=project, store=store, log=log)
 
     from ..mcp.http import Address, serve
 
@@ -85,7 +82,7 @@ def mcp(
         await serve(_door(app, config, files), address, token, lambda url: _announce(url, token))
         return Answer()
 
-    return with_app(on_http, near=near, project=project, store=store)
+    return with_app(on_http, near=near, project=project, store=store, log=log)
 
 
 def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:

@@ -37,6 +37,13 @@ Watch: TypeAlias = Annotated[
         name="--watch", negative=(), help="Print every event as it happens; with --json as JSON, before the result."
     ),
 ]
+Log: TypeAlias = Annotated[
+    Literal["text", "json"],
+    Parameter(
+        name="--log",
+        help="What is logged on standard error: plain lines, or JSON lines that also tell what happens in runs.",
+    ),
+]
 Input: TypeAlias = Annotated[
     str | None,
     Parameter(

@@ -18,7 +18,7 @@ from .answer import Answer
 from .exits import DONE, ended
 from .given import read_input, read_pairs, read_state
 from .interrupts import Interrupts
-from .options import Engine, Input, Json, Project, Queue, StoreAddress, Upgrade, Watch
+from .options import Engine, Input, Json, Log, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
 from .session import unknown_run, with_app
 from .table import duration
@@ -55,6 +55,7 @@ def run(
     ] = False,
     request: Annotated[str | None, Parameter(help="What it is run for; `tools select` learns from it.")] = None,
     watch: Watch = False,
+    log: Log = "text",
     engine: Engine = None,
     wait: Stay = None,
     queue: Queue = None,
@@ -90,8 +91,9 @@ def run(
         )  # fmt: skip
 
     options = again(store, project)
-    work = followed(start, quiet=json, watch=watch, source=source, again=options) if wait is not False else only_put
-    return with_app(work, near=source, project=project, store=store, engine=engine)
+    work = followed(start, quiet=json, watch=watch, silent=log == "json", source=source, again=options)
+    work = work if wait is not False else only_put
+    return with_app(work, near=source, project=project, store=store, engine=engine, log=log)
 
 
 def resume(
@@ -103,6 +105,7 @@ def resume(
     json: Json = False,
     store: StoreAddress = None,
     watch: Watch = False,
+    log: Log = "text",
     wait: Wait = False,
     project: Project = None,
 ) -> Answer:
@@ -114,8 +117,8 @@ def resume(
             raise unknown_run(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
-    work = followed(start, quiet=json, watch=watch, again=again(store, project))
-    return with_app(work, run=run_id, project=project, store=store)
+    work = followed(start, quiet=json, watch=watch, silent=log == "json", again=again(store, project))
+    return with_app(work, run=run_id, project=project, store=store, log=log)
 
 
 def followed(
@@ -123,11 +126,12 @@ def followed(
     *,
     quiet: bool,
     watch: bool,
+    silent: bool = False,
     source: Path | None = None,
     again: str = "",
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, interrupts: Interrupts) -> Answer:
-        shown = progress(quiet, watch)
+        shown = progress(quiet or (silent and not watch), watch)
 
         def take(event: Event) -> None:
             interrupts.running(event.run_id)

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from ...errors import ConfigError
 from .answer import Answer
 from .interrupts import Interrupts
-from .options import Project, StoreAddress
+from .options import Log, Project, StoreAddress
 from .session import with_app
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def serve(
     allow_host: Annotated[
         tuple[str, ...], Parameter(negative=(), help="A further name this server is reached by; repeatable.")
     ] = (),
+    log: Log = "text",
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
@@ -51,7 +52,13 @@ def serve(
         names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
         site = make_site(app, token, hosts=names)
         settings = uvicorn.Config(
-            site, log_level="warning", access_log=False, server_header=False, lifespan="on", timeout_graceful_shutdown=2
+            site,
+            log_config=None,  # as everything else is logged
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=2,
         )
         server = uvicorn.Server(settings)
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
@@ -61,7 +68,7 @@ def serve(
         await server.serve(sockets=[listening])
         return Answer()
 
-    return with_app(work, project=project, store=store)
+    return with_app(work, project=project, store=store, log=log)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from ...config import find, read_config
 from ...errors import ConfigError, NotFound
 from .answer import Answer
 from .interrupts import Interrupts
+from .logs import Form, set_up
 
 if TYPE_CHECKING:
     from ...app import App
@@ -30,6 +30,7 @@ def with_app(
     store: str | None = None,
     engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
+    log: Form = "text",
 ) -> Answer:
     """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt.
 
@@ -50,9 +51,9 @@ def with_app(
         interrupts = Interrupts(app)
         installed.append(interrupts)
         interrupts.install()
-        _show_lines()
         async with app:
             with _traced(app):
+                set_up(log, app)
                 return await work(app, interrupts)
 
     installed: list[Interrupts] = []
@@ -85,16 +86,6 @@ def _traced(app: App) -> Iterator[None]:
     finally:
         if telemetry is not None:
             telemetry.close()
-
-
-def _show_lines() -> None:
-    """What JavaScript tool modules print, on standard error; a Python one prints there by itself."""
-    log = logging.getLogger("ropewalk.modules")
-    if not log.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(line)s"))
-        log.addHandler(handler)
-        log.setLevel(logging.INFO)
 
 
 def directory(near: Path | None, project: Path | None) -> Path:

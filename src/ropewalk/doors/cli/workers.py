@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ from cyclopts import Parameter, validators
 
 from .answer import Answer
 from .interrupts import Interrupts
-from .options import Json, Project, StoreAddress
+from .options import Json, Log, Project, StoreAddress
 from .session import unknown_run, with_app
 from .table import columns, duration, moment
 
@@ -35,6 +34,7 @@ def worker(
         float | None,
         Parameter(validator=validators.Number(gte=0), help="Seconds for runs to end in after SIGTERM (default: 30)."),
     ] = None,
+    log: Log = "text",
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
@@ -46,7 +46,6 @@ def worker(
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         interrupts.remove()
-        _show_log()
 
         def started(made: Worker) -> None:
             loop = asyncio.get_running_loop()
@@ -58,7 +57,7 @@ def worker(
         await app.workers.serve(concurrency=concurrency, queues=queues, grace=grace, started=started)
         return Answer()
 
-    return with_app(work, project=project, store=store, engine="dbos")
+    return with_app(work, project=project, store=store, engine="dbos", log=log)
 
 
 def ls(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
@@ -87,12 +86,3 @@ def release(run_id: str, /, *, json: Json = False, store: StoreAddress = None, p
         return Answer(data={"runId": run_id, "status": "running"}, text=f"released {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)
-
-
-def _show_log() -> None:
-    log = logging.getLogger("ropewalk.workers")
-    if not log.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        log.addHandler(handler)
-        log.setLevel(logging.INFO)

@@ -113,6 +113,11 @@ def _server(app: Any) -> uvicorn.Server:
 
     leaving = int(_LEAVING)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=leaving
+        app,
+        log_config=None,  # as everything else is logged
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=leaving,
     )
     return Quiet(config)

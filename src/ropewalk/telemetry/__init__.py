@@ -17,14 +17,14 @@ from contextvars import Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from .events import Event
+from ..events import Event
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
-    from .app import App
+    from ..app import App
 
 NAME: Final = "ropewalk"
 _MODEL: Final = "ropewalk:model"
