@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..values import Json
 from .card import FIELDS
 
@@ -21,26 +23,35 @@ def _named(bits: int) -> list[str]:
     return [name for number, name in enumerate(FIELDS) if bits >> number & 1]
 
 
-def why(ranking: Ranking, place: int) -> dict[str, Json]:
-    """What speaks for a result: the request's words it has and where, and what each feature adds."""
+def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
+    """What speaks for the results at these places: the request's words each has, where, and what each feature adds."""
     from .features import NAMES
     from .hybrid import weight_row
 
     assert ranking.order is not None
+    columns = ranking.order[places]
     found = ranking.found
-    column = int(ranking.order[place])
     terms = found.reading.request.terms
-    likeness, bits = found.present[:, column].tolist(), found.fields_hit[:, column].tolist()
-    said: dict[str, Json] = {
-        term.plain: {"likeness": round(like, 2), "fields": fields_of(bit)}
-        for term, like, bit in zip(terms, likeness, bits, strict=True)
-        if like > 0
-    }
-    everywhere = 0
-    for bit in bits:
-        everywhere |= bit
-    row = ranking.features[column].tolist()
-    adds = zip(NAMES, row, weight_row(ranking.with_model), strict=True)
-    added = {name: round(value * weight, 3) for name, value, weight in adds if weight}
-    features: dict[str, Json] = {name: value for name, value in added.items() if value}
-    return {"strategy": "hybrid", "fields": fields_of(everywhere), "terms": said, "features": features}
+    row, column, likeness, _, fields = found.hits
+    place_of = np.full(len(ranking.order), -1)
+    place_of[columns] = np.arange(len(places))
+    place = place_of[column]
+    hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
+    ours = np.flatnonzero(place >= 0)
+    both = zip(*[one[ours].tolist() for one in (row, place, likeness, fields)], strict=True)
+    for term, result, like, bits in both:  # the most alike come last
+        hits[result][term] = (like, bits)
+    weights = weight_row(ranking.with_model)
+    weighing = [n for n, weight in enumerate(weights) if weight]
+    names = [NAMES[n] for n in weighing]
+    adds = ranking.features[columns][:, weighing].astype(np.float64) * [weights[n] for n in weighing]
+    made: list[dict[str, Json]] = []
+    for having, values in zip(hits, np.round(adds, 3).tolist(), strict=True):
+        said: dict[str, Json] = {}
+        everywhere = 0
+        for term, (like, bits) in sorted(having.items()):
+            said[terms[term].plain] = {"likeness": round(like, 2), "fields": fields_of(bits)}
+            everywhere |= bits
+        features: dict[str, Json] = {name: value for name, value in zip(names, values, strict=True) if value}
+        made.append({"strategy": "hybrid", "fields": fields_of(everywhere), "terms": said, "features": features})
+    return made

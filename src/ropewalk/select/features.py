@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .index import BITS, Index, pairs_of, signature, trigrams
+from .index import FIELD_BITS, Index, pairs_of, signature, trigrams
 from .lexicon import lexicon, products
 from .request import Request, Term
 from .synonyms import groups
@@ -32,53 +34,69 @@ DENSE_CLAUSES: Final = 5_000  # up to so many tools those of single clauses, too
 DENSE: Final = 20_000  # up to so many tools meanings are compared with all, above with those that share a word
 
 
-class Variant(NamedTuple):
-    """A word of the index that stands for a word of the request."""
-
-    term: int
-    place: int  # of the request's word
-    likeness: float
-
-
 class Reading:
-    """A request against an index: its words' variants there, what each is worth, and its vectors."""
+    """A request against an index: what stands for its words there, what each is worth, and its vectors.
+
+    `terms`, `places` and `likeness` go together: a word of the index, the place of the request's word that it stands
+    for, and how well it does, those that do best last.
+    """
 
     def __init__(self, index: Index, request: Request) -> None:
         self.request = request
-        variants: dict[tuple[int, int], float] = {}
-        worth, self.plain = [], list[str]()
+        terms, likeness, places, worth, rows, owner = list[int](), list[float](), [], [], list[int](), list[int]()
+        shares: list[float] = []
         unknown = UNKNOWN * index.rarity(0) if len(index) else 1.0
         read = index.read
         for place, term in enumerate(request.terms):
             known = read.get((term.stem, term.plain))
             if known is None:
                 known = read[term.stem, term.plain] = self._read(index, term)
-            plain, found, rarest, general = known
-            self.plain.append(plain)
-            for number, likeness in found:
-                variants[number, place] = likeness
+            plain, numbers, likes, rarest, general = known
+            terms += numbers
+            likeness += likes
+            places += [place] * len(numbers)
             worth.append(term.weight * (rarest or unknown) * general)
+            pieces = index.lexicon.rows(plain)
+            rows += pieces
+            owner += [place] * len(pieces)
+            shares += [term.weight / len(pieces)] * len(pieces) if pieces else ()
         for stem, first, second in request.joined:
             number = index.terms.get(stem)
-            if number is not None:
-                variants[number, first] = variants[number, second] = 1.0
-        self.variants = [Variant(term, place, like) for (term, place), like in variants.items()]
-        self.variants.sort(key=lambda one: one.likeness)
+            for place in (first, second) if number is not None else ():
+                self._put(number, place, terms, places, likeness)
+        order = np.argsort(np.array(likeness, np.float64), kind="stable")
+        self.terms: Array = np.array(terms, np.int32)[order]
+        self.places: Array = np.array(places, np.int32)[order]
+        self.likeness: Array = np.array(likeness, np.float32)[order]
         self.worth: Array = np.array(worth, np.float32)
         clauses = max(1, request.clauses)
-        self.clauses: Array = np.zeros((clauses, len(worth)), np.float32)
-        for place, term in enumerate(request.terms):
-            self.clauses[list(term.clauses), place] = self.worth[place]
-        vector, terms = index.lexicon.vector, list(zip(self.plain, request.terms, strict=True))
-        self.vector: Array = vector([(plain, term.weight) for plain, term in terms])
-        self.clause_vectors: Array = (
-            self.vector[None]
-            if clauses == 1
-            else np.stack([vector([(p, t.weight) for p, t in terms if n in t.clauses]) for n in range(clauses)])
-        )
+        if clauses == 1:
+            self.clauses: Array = self.worth[None]
+            weights = np.array(shares, np.float32)[None]
+        else:
+            inside = np.zeros((clauses + 1, len(worth)), np.float32)
+            inside[0] = 1.0
+            both = [(clause + 1, place) for place, term in enumerate(request.terms) for clause in term.clauses]
+            inside[tuple(zip(*both, strict=True))] = 1.0
+            self.clauses = inside[1:] * self.worth
+            weights = inside[:, owner] * np.array(shares, np.float32)
+        vectors = index.lexicon.directions(rows, weights)
+        self.vector: Array = vectors[0]
+        self.clause_vectors: Array = vectors if clauses == 1 else vectors[1:]
+
+    @staticmethod
+    def _put(number: Any, place: int, terms: list[int], places: list[int], likeness: list[float]) -> None:
+        """Have a word of the index stand for one of the request as well as the word itself."""
+        for n, other in enumerate(terms):
+            if other == number and places[n] == place:
+                likeness[n] = 1.0
+                return
+        terms.append(number)
+        places.append(place)
+        likeness.append(1.0)
 
     @classmethod
-    def _read(cls, index: Index, term: Term) -> tuple[str, list[tuple[int, float]], float, float]:
+    def _read(cls, index: Index, term: Term) -> tuple[str, list[int], list[float], float, float]:
         """What is the same of a word in whatever request: the word meant, what stands for it, and its rarity here and
         in general."""
         plain = cls._meant(index, term)
@@ -91,7 +109,7 @@ class Reading:
                 if likeness == 1.0 or rarest == 0.0:
                     rarest = max(rarest, index.rarity(index.frequency(number)) * likeness)
         general = index.lexicon.weight(plain)
-        return plain, list(found.items()), rarest, 0.75 if general is None else general
+        return plain, list(found), list(found.values()), rarest, 0.75 if general is None else general
 
     @staticmethod
     def _meant(index: Index, term: Term) -> str:
@@ -127,10 +145,6 @@ class Candidates:
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
-        variants = reading.variants
-        self._places = np.array([one.place for one in variants], np.int32)
-        self._terms = np.array([one.term for one in variants], np.int32)
-        self._likeness = np.array([one.likeness for one in variants], np.float32)
 
     def find(self, allowed: Array | None, most: int, near: Array | None = None) -> Array:
         """The slots of the tools worth a look, at most some `most`; `allowed` says of each slot whether it may,
@@ -139,43 +153,58 @@ class Candidates:
         size = index.size
         if allowed is not None and int(allowed.sum()) <= most:
             return np.flatnonzero(allowed)
-        chosen: list[Array] = [] if near is None else [self._best(near, allowed, most // 2)]
-        several = len(reading.clauses) > 1
-        slots, value, places = self._scored()
-        if len(slots):
-            scores = np.bincount(slots, value, size)
-            chosen.append(self._best(scores, allowed, (most * 2) // 3))
+        chosen: Array = np.zeros(size, np.bool_)
+        if near is not None:
+            chosen[self._best(near, allowed, most // 2)] = True
+        scores, by_clause = self._scored()
+        chosen[self._best(scores, allowed, (most * 2) // 3)] = True
         share = max(12, most // (len(reading.clauses) + 1))
-        for clause in reading.clauses if several and len(slots) else ():
-            inside = clause[places] > 0
-            scores = np.bincount(slots[inside], value[inside], size)
-            chosen.append(self._best(scores, allowed, share))
+        for scores in by_clause:
+            chosen[self._best(scores, allowed, share)] = True
         if size <= DENSE:
             few = len(reading.clause_vectors) < 4 and size <= DENSE_CLAUSES
-            ways = reading.clause_vectors if few else reading.vector[None]
-            for way in ways:
-                chosen.append(self._best(products(index.vectors[:size], way), allowed, max(10, most // 3)))
-        return np.unique(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
+            for way in reading.clause_vectors if few else reading.vector[None]:
+                chosen[self._best(products(index.vectors[:size], way), allowed, max(10, most // 3))] = True
+        return np.flatnonzero(chosen)
 
-    def _scored(self) -> tuple[Array, Array, Array]:
-        """Slots, what each has for having a word, and the place of that word in the request. Where words are many and
-        in many tools, those worth most are looked up: the rest only counts among the candidates."""
+    def _scored(self) -> tuple[Array, Iterator[Array]]:
+        """What each slot has for the words it has: in all, and for those of each clause where there are several. Where
+        words are many and in many tools, those worth most are looked up: the rest only counts among the candidates."""
         index, reading = self.index, self.reading
-        postings = [found for one in reading.variants if (found := index.postings[one.term]) is not None]
-        lengths = np.array([len(one.slots) for one in postings], np.int64)
-        value = reading.worth[self._places] * self._likeness
-        places = self._places
+        terms, places = reading.terms, reading.places
+        lengths: Array = np.frombuffer(index.counts, np.int32)[terms] if len(terms) else np.zeros(0, np.int32)
+        value = reading.worth[places] * reading.likeness
         if int(lengths.sum()) > LOOKED_UP:
             room, kept = LOOKED_UP, list[int]()
             for n in np.argsort(-value, kind="stable").tolist():
                 if lengths[n] <= room or not kept:
                     kept.append(n)
                     room -= int(lengths[n])
-            postings = [postings[n] for n in kept]
-            lengths, value, places = lengths[kept], value[kept], places[kept]
-        slots = _joined([one.slots for one in postings], np.int32)
-        impacts = _joined([one.impacts for one in postings], np.float32)
-        return slots, impacts * np.repeat(value, lengths), np.repeat(places, lengths)
+            terms, places, lengths, value = terms[kept], places[kept], lengths[kept], value[kept]
+        several = len(reading.clauses) > 1
+        if several:  # clause by clause, so that what belongs to one stands together, and to several at the end
+            having = reading.clauses > 0
+            home = np.where(having.sum(0) == 1, having.argmax(0), len(having))[places]
+            order = np.argsort(home, kind="stable")
+            terms, places, lengths, value, home = (one[order] for one in (terms, places, lengths, value, home))
+        postings = [index.postings[term] for term in terms.tolist()]
+        slots = _joined([one.slots for one in postings if one is not None], np.int32).astype(np.intp)
+        worth = _joined([one.impacts for one in postings if one is not None], np.float32) * np.repeat(value, lengths)
+        scores = np.bincount(slots, worth, index.size)
+        if not several or not len(slots):
+            return scores, iter(())
+        ends = np.concatenate([[0], np.cumsum(lengths)])[np.searchsorted(home, np.arange(len(having) + 1))].tolist()
+        shared = np.repeat(places[home == len(having)], lengths[home == len(having)])
+        return scores, self._by_clause(slots, worth, ends, shared)
+
+    def _by_clause(self, slots: Array, worth: Array, ends: list[int], shared: Array) -> Iterator[Array]:
+        """The scores of each clause: of the words it has alone, and of those it shares with others."""
+        size, last = self.index.size, ends[-1]
+        for clause, (start, end) in zip(self.reading.clauses, pairwise(ends), strict=True):
+            scores = np.bincount(slots[start:end], worth[start:end], size)
+            if len(shared):
+                scores = scores + np.bincount(slots[last:], worth[last:] * (clause[shared] > 0), size)
+            yield scores
 
     def _best(self, scores: Array, allowed: Array | None, most: int) -> Array:
         if allowed is not None:
@@ -189,125 +218,122 @@ class Candidates:
             picked = picked[np.argpartition(scores[picked], len(picked) - most)[len(picked) - most :]]
         return picked
 
-    def _matches(self, slots: Array, own: list[int]) -> tuple[Array, Array, Array]:
+    def _matches(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Of every word of these slots that stands for a word of the request, those that are more alike later: the
-        variant, which of the slots it is, and where it stands among all their words."""
-        index = self.index
-        numbers = _joined([index.numbers[slot] for slot in own], np.int32)
-        columns = np.repeat(np.arange(len(own)), index.words[slots])
-        first = np.full(len(index.postings), -1, np.int32)
-        each: Array = np.arange(len(self._terms))
-        first[self._terms] = each
-        found = first[numbers]
+        place of that, which of the slots it is, how alike, its impact, and the fields it stands in."""
+        index, reading = self.index, self.reading
+        own = slots.tolist()
+        keys = _joined([index.numbers[slot] for slot in own], np.int32)
+        found = said[keys >> FIELD_BITS]
         hit = np.flatnonzero(found >= 0)
-        if np.array_equal(first[self._terms], each):
-            variant: Array = found[hit]
-        else:  # a word that stands for several words of the request
-            order = np.argsort(self._terms, kind="stable")
-            terms, starts, counts = np.unique(self._terms[order], return_index=True, return_counts=True)
-            first[terms] = np.arange(len(terms))
-            which = first[numbers[hit]]
-            times = counts[which]
+        variant: Array = found[hit]
+        each: Array = np.arange(len(reading.terms))
+        if (said[reading.terms] != each).any():  # a word that stands for several words of the request
+            order = np.argsort(reading.terms, kind="stable")
+            starts = np.searchsorted(reading.terms[order], reading.terms)
+            times = np.bincount(starts, minlength=len(each))[starts][variant]
             hit = np.repeat(hit, times)
             ends = np.cumsum(times)
-            variant = order[np.arange(len(hit)) - np.repeat(ends - times, times) + np.repeat(starts[which], times)]
+            variant = order[np.arange(len(hit)) - np.repeat(ends - times - starts[variant], times)]
         later = np.argsort(variant, kind="stable")
-        return variant[later], columns[hit[later]], hit[later]
+        variant, hit = variant[later], hit[later]
+        columns = np.repeat(np.arange(len(own), dtype=np.int32), index.words[slots])[hit]
+        impacts = _joined([index.impacts[slot] for slot in own], np.float32)[hit]
+        return reading.places[variant], columns, reading.likeness[variant], impacts, keys[hit] & ((1 << FIELD_BITS) - 1)
 
     def measure(self, slots: Array, near: Array | None = None) -> Array:
         """One row of features (see NAMES) for each of these slots; `near` as in `find`."""
         index, reading = self.index, self.reading
-        terms, count = len(reading.worth), len(slots)
-        matched = np.zeros((terms, count), np.float32)
-        present = self.present = np.zeros((terms, count), np.float32)
-        fields = self.fields_hit = np.zeros((terms, count), np.uint8)
-        own = slots.tolist()
-        variant, column, at = self._matches(slots, own)
-        row, likeness = self._places[variant], self._likeness[variant]
-        impacts = _joined([index.impacts[slot] for slot in own], np.float32)
-        matched[row, column] = likeness * impacts[at]
-        present[row, column] = likeness
-        fields[row, column] = _joined([index.fields[slot] for slot in own], np.uint8)[at]
-        worth, out = reading.worth, np.zeros((count, len(NAMES)), np.float32)
+        worth, terms, count = reading.worth, len(reading.worth), len(slots)
         total = float(worth.sum()) or 1.0
-        out[:, 0] = worth @ matched / total
-        out[:, 1] = out[:, 0] / (float(out[:, 0].max(initial=0.0)) or 1.0)
-        out[:, 2] = worth @ present / total
-        named = present * (fields & 1)
-        out[:, 3] = worth @ named / total
-        out[:, 4] = worth @ (present * ((fields >> 1) & 1)) / total
-        out[:, 5] = worth @ (present * ((fields & 12) > 0)) / total
-        out[:, 6] = worth @ (present * ((fields >> 4) & 1)) / total
-        self._name(slots, out)
-        told = (present * ((fields >> 1) & 1)).sum(0)
-        out[:, 8] = told / (index.described[slots] + 3.0)
+        said: Array = np.full(len(index.postings) + 1, -1, np.int16)  # the last one stands for "no word"
+        said[reading.terms] = np.arange(len(reading.terms))  # of several the last one, which is the most alike
+        self.hits = row, column, likeness, impacts, fields = self._matches(slots, said)
+        cell = row * count + column
+        heard: Array = np.zeros((2, terms * count), np.float32)
+        matched, present = heard
+        matched[cell] = likeness * impacts
+        present[cell] = likeness
+        flags: Array = np.zeros((terms * count, 5), np.float32)
+        flagged = _FLAGS[fields] * likeness[:, None]
+        flagged[:, 4] = likeness == 1.0
+        flags[cell] = flagged
+        heard = heard.reshape(2, terms, count)
+        parts = (worth @ flags.reshape(terms, count * 5)).reshape(count, 5) / total
+        out: Array = np.zeros((len(NAMES), count), np.float32)
+        out[0], out[2] = worth @ heard / total
+        out[1] = out[0] / (float(out[0].max(initial=0.0)) or 1.0)
+        out[3], out[4], out[5], out[6], out[18] = parts.T
+        out[8] = flags.reshape(terms, count, 5)[:, :, 1].sum(0) / (index.described[slots] + 3.0)
+        self._name(slots, said, out)
         self._letters(slots, out)
         self._meaning(slots, out)
-        self._clauses(matched, present, out)
-        out[:, 18] = worth @ (present == 1.0) / total
-        out[:, 19] = np.minimum(1.0, worth @ present / (2.0 * index.rarity(0)))  # of two rare words
+        self._clauses(heard, out)
+        out[19] = np.minimum(1.0, out[2] * (total / (2.0 * index.rarity(0))))  # of two rare words
         if near is not None:
-            out[:, 20] = near[slots]
-            out[:, 21] = out[:, 20] - float(near.max(initial=0.0))
-        return out
+            out[20] = near[slots]
+            out[21] = out[20] - float(near.max(initial=0.0))
+        return out.T
 
-    def _name(self, slots: Array, out: Array) -> None:
+    def _name(self, slots: Array, said: Array, out: Array) -> None:
         """How much of a tool's name the request says, the rarer words counting more."""
         index = self.index
-        said = np.zeros(len(index.postings) + 1, np.float32)  # the last one stands for "no word"
-        for term, _, likeness in self.reading.variants:
-            said[term] = likeness
         own = index.name_terms[slots]
         counts = np.frombuffer(index.counts, np.int32)[own].astype(np.float32)
         weights = np.log1p((len(index) - counts + 0.5) / (counts + 0.5)) * (own >= 0)
-        out[:, 7] = (weights * said[own]).sum(1) / (weights.sum(1) + 1e-6)
+        likeness = np.append(self.reading.likeness, np.float32(0.0))[said[own]]
+        out[7] = (weights * likeness).sum(1) / (weights.sum(1) + 1e-6)
 
     def _letters(self, slots: Array, out: Array) -> None:
-        index = self.index
-        pairs = pairs_of_request(self.reading.request)
-        if pairs:
-            row = signature(pairs)
-            out[:, 9] = np.bitwise_count(index.pairs[slots] & row).sum(1, np.int32) / min(8.0, len(pairs) + 1.0)
-        marks: set[int] = set()
-        for term in self.reading.request.terms:
+        index, request = self.index, self.reading.request
+        marks = pairs = 0
+        for term in request.terms:
             if term.weight > 0.2:
                 marks |= _trigrams(term.plain)
-        if marks:
-            row = signature(marks)
-            both = np.bitwise_count(index.trigrams[slots] & row).sum(1, np.int32)
-            out[:, 10] = both / index.trigram_counts[slots]
+        for pair in request.pairs:
+            pairs |= _pair(*pair)
+        both = np.bitwise_count(index.marks[slots] & signature(marks, pairs)).reshape(len(slots), 2, -1).sum(2)
+        out[9] = both[:, 1] / min(8.0, pairs.bit_count() + 1.0)
+        out[10] = both[:, 0] / index.trigram_counts[slots]
 
     def _meaning(self, slots: Array, out: Array) -> None:
         index, reading = self.index, self.reading
         vectors = index.vectors[slots]
-        near = vectors @ reading.vector
-        out[:, 11] = near
-        out[:, 12] = near - float(near.max(initial=0.0))
-        out[:, 13] = index.name_vectors[slots] @ reading.vector
+        out[11] = out[17] = vectors @ reading.vector
+        out[12] = out[11] - float(out[11].max(initial=0.0))
+        out[13] = index.name_vectors[slots] @ reading.vector
         if len(reading.clause_vectors) > 1:
-            out[:, 17] = (vectors @ reading.clause_vectors.T).max(1)
-        else:
-            out[:, 17] = near
+            out[17] = (reading.clause_vectors @ vectors.T).max(0)
 
-    def _clauses(self, matched: Array, present: Array, out: Array) -> None:
+    def _clauses(self, heard: Array, out: Array) -> None:
         clauses = self.reading.clauses
         if len(clauses) == 1:
-            out[:, 14], out[:, 15], out[:, 16] = out[:, 1], out[:, 1] == 1.0, out[:, 2]
+            out[14], out[15], out[16] = out[1], out[1] == 1.0, out[2]
             return
         sums = clauses.sum(1)
         total = float(sums.sum()) or 1.0
-        scores = clauses @ matched
+        scores, covered = clauses @ heard
         best = scores.max(1, keepdims=True)
         best[best == 0] = 1.0
         weight = np.minimum(1.0, sums * len(sums) / total)[:, None]  # a clause of little weight says little
         relative = scores / best
-        out[:, 14] = (relative * weight).max(0)
-        out[:, 15] = ((relative == 1.0) * weight).max(0)
-        covered = (clauses @ present) / (sums[:, None] + 1e-6)
-        out[:, 16] = (covered * weight).max(0)
+        out[14] = (relative * weight).max(0)
+        out[15] = ((relative == 1.0) * weight).max(0)
+        out[16] = (covered * (weight / (sums[:, None] + 1e-6))).max(0)
 
 
 _trigrams = lru_cache(maxsize=50_000)(trigrams)
+
+
+@lru_cache(maxsize=50_000)
+def _pair(first: str, second: str) -> int:
+    return pairs_of([first, second])
+
+
+# By the bits of the fields: in the name, in the description, in parameters, in the category; the last is room for more.
+_FLAGS: Final[Array] = np.array(
+    [[n & 1, n >> 1 & 1, (n & 12) > 0, n >> 4 & 1, 0] for n in range(1 << FIELD_BITS)], np.float32
+)
 
 
 def _joined(parts: list[Any], kind: Any) -> Array:
@@ -316,9 +342,4 @@ def _joined(parts: list[Any], kind: Any) -> Array:
     return joined
 
 
-def pairs_of_request(request: Request) -> set[int]:
-    """The bits of the pairs of neighbouring words of a request."""
-    return {bit for pair in request.pairs for bit in pairs_of(list(pair))}
-
-
-__all__ = ["BITS", "NAMES", "Candidates", "Reading", "Variant"]
+__all__ = ["NAMES", "Candidates", "Reading"]

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from .card import Card
+from .card import FIELDS, Card
 from .lexicon import Lexicon, lexicon
 from .spelling import Spelling
 from .text import STOP, Word, normalised, told, words
@@ -31,6 +31,8 @@ SATURATION: Final = 1.2
 
 BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
 NAME_WORDS: Final = 8
+FIELD_BITS: Final = len(FIELDS)
+_BITS: Final = tuple([1 << n for n in range(BITS)])
 _FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
 
 
@@ -74,9 +76,8 @@ class Index:
         self.version = 0
         self.told: tuple[int, Any] | None = None  # kept here by the documented SEMANTIC strategy
         self._free: list[int] = []
-        self.numbers: list[bytes] = []  # by slot: the words of a tool (int32), their impacts there (float32) and the
-        self.impacts: list[bytes] = []  # fields they stand in (uint8): the postings the other way round
-        self.fields: list[bytes] = []
+        self.numbers: list[bytes] = []  # by slot: the words of a tool with, in the lowest FIELD_BITS, the fields they
+        self.impacts: list[bytes] = []  # stand in (int32), and their impacts (float32): postings the other way round
         self.read: dict[tuple[str, str], Any] = {}  # what a word of a request is here; emptied by every change
         self._words: list[str] = []
         self._free_terms: list[int] = []
@@ -91,9 +92,8 @@ class Index:
         self.name_terms = np.full((room, NAME_WORDS), -1, np.int32)
         self.described = np.ones(room, np.float32)
         self.words = np.zeros(room, np.int32)
-        self.trigrams = np.zeros((room, BITS // 64), np.uint64)
+        self.marks = np.zeros((room, 2 * BITS // 64), np.uint64)  # a signature of trigrams, and one of pairs of words
         self.trigram_counts = np.ones(room, np.float32)
-        self.pairs = np.zeros((room, BITS // 64), np.uint64)
         self.alive = np.zeros(room, np.bool_)
         for name, column in old.items():
             getattr(self, name)[: len(column)] = column
@@ -131,7 +131,7 @@ class Index:
             if slot == len(self.alive):
                 self._room(2 * slot)
             self.cards.append(card)
-            for column in (self.numbers, self.impacts, self.fields):
+            for column in (self.numbers, self.impacts):
                 column.append(b"")
         self.slots[card.key] = slot
         for place, name in self._places(card):
@@ -154,14 +154,15 @@ class Index:
             place[name].discard(slot)
             if not place[name]:
                 del place[name]
-        for term in array("i", self.numbers[slot]):
+        for number in array("i", self.numbers[slot]):
+            term = number >> FIELD_BITS
             found = self.postings[term]
             assert found is not None
             found.drop(slot)
             self.counts[term] -= 1
             if not found.slots:
                 self._forget(term)
-        self.numbers[slot] = self.impacts[slot] = self.fields[slot] = b""
+        self.numbers[slot] = self.impacts[slot] = b""
         self.alive[slot] = False
         self.vectors[slot] = self.name_vectors[slot] = 0
         self.name_terms[slot] = -1
@@ -222,14 +223,14 @@ class Index:
             known = terms.get(stem)
             number = self.term(stem) if known is None else known
             impact = amount / (SATURATION + amount)
-            ids.append(number)
+            ids.append(number << FIELD_BITS | where[stem])
             impacts.append(impact)
             posting = self.postings[number]
             assert posting is not None
             posting.put(slot, impact, where[stem])
             self.counts[number] += 1
         self.numbers[slot], self.impacts[slot] = ids.tobytes(), impacts.tobytes()
-        self.fields[slot], self.words[slot] = bytes(where.values()), len(ids)
+        self.words[slot] = len(ids)
         self._columns_of(slot, kept, name)
 
     def _columns_of(self, slot: int, kept: list[list[tuple[str, str]]], name: list[Word]) -> None:
@@ -237,16 +238,23 @@ class Index:
         self.name_terms[slot] = -1
         self.name_terms[slot, : len(own)] = own
         self.described[slot] = max(1, len({stem for stem, _ in kept[1]}))
-        marks = trigrams("".join(word.plain for word in name if _is_piece(word, name)))
-        self.trigrams[slot] = signature(marks)
-        self.trigram_counts[slot] = max(1, len(marks))
-        couples = [pair for field in (kept[0], kept[1], kept[2]) for pair in pairs_of([stem for stem, _ in field])]
-        self.pairs[slot] = signature(set(couples))
-        heard = [(plain, 1.0) for _, plain in kept[0]]
-        said = [(plain, 0.7) for _, plain in kept[1][:80]] + [(plain, 0.25) for _, plain in kept[2][:40]]
-        said += [(plain, 0.4) for _, plain in kept[4][:20]]
-        self.name_vectors[slot] = self.lexicon.vector(heard)
-        self.vectors[slot] = self.lexicon.vector(heard + said)
+        marks = trigrams("".join([word.plain for word in name if _is_piece(word, name)]))
+        pairs = pairs_of([stem for stem, _ in kept[0]]) | pairs_of([stem for stem, _ in kept[1]])
+        self.marks[slot] = signature(marks, pairs | pairs_of([stem for stem, _ in kept[2]]))
+        self.trigram_counts[slot] = max(1, marks.bit_count())
+        said = [(plain, 1.0) for _, plain in kept[0]] + [(plain, 0.7) for _, plain in kept[1][:80]]
+        said += [(plain, 0.25) for _, plain in kept[2][:40]] + [(plain, 0.4) for _, plain in kept[4][:20]]
+        rows_of = self.lexicon.rows
+        rows, weights, named = list[int](), list[float](), 0
+        for place, (plain, weight) in enumerate(said, 1):
+            pieces = rows_of(plain)
+            rows += pieces
+            weights += [weight / len(pieces)] * len(pieces) if len(pieces) > 1 else [weight] * len(pieces)
+            if place == len(kept[0]):
+                named = len(rows)
+        both = np.array([weights, weights], np.float32)
+        both[0, named:] = 0.0
+        self.name_vectors[slot], self.vectors[slot] = self.lexicon.directions(rows, both)
 
     def _opened(self, name: list[Word]) -> list[Word]:
         """A name's words with those that were run together in one of them (`airquality`)."""
@@ -264,19 +272,22 @@ def _is_piece(word: Word, name: list[Word]) -> bool:
     return len(name) < 3 or word.plain != others
 
 
-def trigrams(text: str) -> set[int]:
+def trigrams(text: str) -> int:
     """The bits of the trigrams of a text."""
-    return {crc32(text[i : i + 3].encode()) % BITS for i in range(len(text) - 2)}
+    bits = 0
+    for start in range(len(text) - 2):
+        bits |= _BITS[crc32(text[start : start + 3].encode()) % BITS]
+    return bits
 
 
-def pairs_of(stems: list[str]) -> list[int]:
+def pairs_of(stems: list[str]) -> int:
     """The bits of the pairs of neighbouring stems."""
-    return [crc32(f"{a} {b}".encode()) % BITS for a, b in pairwise(stems)]
+    bits = 0
+    for first, second in pairwise(stems):
+        bits |= _BITS[crc32(f"{first} {second}".encode()) % BITS]
+    return bits
 
 
-def signature(bits: set[int]) -> Any:
-    """A row of bits, eight to a byte."""
-    row = np.zeros(BITS, np.bool_)
-    if bits:
-        row[list(bits)] = True
-    return np.packbits(row).view(np.uint64)
+def signature(marks: int, pairs: int) -> Any:
+    """The bits of trigrams and of pairs as a row of `Index.marks`."""
+    return np.frombuffer((marks | pairs << BITS).to_bytes(BITS // 4, "little"), np.uint64)

@@ -86,12 +86,17 @@ class Lexicon:
             elif found:
                 rows.extend(found)
                 weights.extend([weight / len(found)] * len(found))
+        made: Vector = self.directions(rows, np.asarray(weights, np.float32)[None])[0]
+        return made
+
+    def directions(self, rows: list[int], weights: Vector) -> Vector:
+        """The directions of several texts of these pieces: one for each row of their weights."""
         if not rows:
-            return np.zeros(self.size, np.float32)
-        picked = np.asarray(weights, np.float32) * self._weights[rows]
-        total: Vector = picked @ self.vectors[rows].astype(np.float32)
-        length = math.sqrt(float(total @ total))
-        return total / length if length else total
+            return np.zeros((len(weights), self.size), np.float32)
+        total: Vector = (weights * self._weights[rows]) @ self.vectors[rows].astype(np.float32)
+        lengths = np.sqrt(np.vecdot(total, total))[:, None]
+        total /= np.where(lengths > 0, lengths, 1.0)
+        return total
 
     def _split(self, word: str) -> tuple[str, ...]:
         """The words that were run together in one (`airquality`); none when it is no such word."""

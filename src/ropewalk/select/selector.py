@@ -16,7 +16,6 @@ from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
 from ..journal.use import ToolUse, UseStore
 from ..values import Json, closest
 from .card import Card, card_of
-from .explanation import fields_of, why
 from .options import NoTools, Options, read_options
 from .usage import Rate, Usage, use_of
 
@@ -184,6 +183,7 @@ class Selector:
         )
 
     def _hybrid(self, request: Request, options: Options) -> tuple[list[dict[str, Json]], int]:
+        from .explanation import explained
         from .features import Reading
         from .hybrid import rank
 
@@ -194,7 +194,8 @@ class Selector:
         both = zip(ranking.scores.tolist(), ranking.slots.tolist(), strict=True)
         scored = [(score, slot, n) for n, (score, slot) in enumerate(both)]
         kept, total = self._cut(scored, options)
-        return [self._result(slot, score, why(ranking, place)) for score, slot, place in kept], total
+        reasons = explained(ranking, [place for _, _, place in kept]) if kept else []
+        return [self._result(slot, score, why) for (score, slot, _), why in zip(kept, reasons, strict=True)], total
 
     def _documented(
         self, request: Request, options: Options, table: Mapping[str, Intent], intent: str | None
@@ -270,6 +271,8 @@ class Selector:
         return list(found)
 
     def _having(self, slot: int, terms: Mapping[str, str], strategy: str) -> dict[str, Json]:
+        from .explanation import fields_of
+
         index = self._index
         bits = dict.fromkeys(terms, 0)
         for term in terms:
