@@ -76,11 +76,7 @@ def run(
         )  # fmt: skip
 
     async def only_put(app: App, _: Interrupts) -> Answer:
-        run_id = await put(app, None)
-        said = await asyncio.to_thread(app.workers.unattended, run_id)
-        if said is not None:
-            sys.stderr.write(f"run {run_id} is {said}\n")
-        return Answer(data={"runId": run_id}, text=run_id)
+        return await _put(app, await put(app, None))
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if queue is not None or priority != 100:
@@ -90,10 +86,17 @@ def run(
             concurrency=concurrency, state=seed, keep_state=keep_state, park=not wait,
         )  # fmt: skip
 
-    options = again(store, project)
-    work = followed(start, quiet=json, watch=watch, silent=log == "json", source=source, again=options)
-    work = work if wait is not False else only_put
+    shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
+    work = followed(start, source=source, **shown) if wait is not False else only_put
     return with_app(work, near=source, project=project, store=store, engine=engine, log=log)
+
+
+async def _put(app: App, run_id: str) -> Answer:
+    """What is said of a run that is in line now."""
+    said = await asyncio.to_thread(app.workers.unattended, run_id)
+    if said is not None:
+        sys.stderr.write(f"run {run_id} is {said}\n")
+    return Answer(data={"runId": run_id}, text=run_id)
 
 
 def resume(
