@@ -16,6 +16,8 @@ HERE = Path(__file__).resolve().parent
 
 def standard_library() -> None:
     """Put the module that was meant in the place of this one."""
+    if "select" in sys.builtin_module_names:
+        return  # as in Debian's Python: nothing stands in the way of what is built in
     elsewhere = [path for path in sys.path if Path(path or ".").resolve() != HERE]
     spec = importlib.machinery.PathFinder.find_spec("select", elsewhere)
     if spec is None or spec.loader is None:

@@ -4,7 +4,7 @@ nothing starts afterwards, and the caller's task is as it was."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -137,13 +137,26 @@ async def test_an_outer_cancellation_cancels_every_tool_and_comes_out(way: Way, 
     assert {c.status for c in tools.calls} == {"cancelled"}
 
 
+async def within(limit: asyncio.Timeout, work: Awaitable[object]) -> None:
+    async with limit:
+        await work
+
+
 @every_way
 @every_shape
 async def test_an_outer_timeout_is_a_timeout_error_outside(way: Way, shape: Graph) -> None:
     tools = ScriptedTools(slow=hangs())
-    with pytest.raises(TimeoutError), leaves_nothing():
-        async with asyncio.timeout(0.01):
-            await way(shape, tools)
+
+    async def is_over(limit: asyncio.Timeout) -> None:
+        await tools.called("slow")
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    with leaves_nothing():
+        limit = asyncio.timeout(None)
+        ending = asyncio.ensure_future(is_over(limit))
+        with pytest.raises(TimeoutError):
+            await within(limit, way(shape, tools))
+        await ending
     assert {c.status for c in tools.calls} == {"cancelled"}
 
 

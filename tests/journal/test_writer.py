@@ -90,6 +90,24 @@ def test_lone_entry_changes_no_thread_while_commits_are_quick(path: Path) -> Non
     run(test())
 
 
+def test_closing_writes_what_is_left_though_the_thread_was_called_meanwhile(path: Path) -> None:
+    async def test() -> None:
+        store = SqliteStore(path)
+        log = await store.open(new())
+        log.append(Entry("last", "call", data=1))
+        writer = store._writer
+        with writer.lock:
+            writer.nudge()  # the thread is on its way to the lock
+            closing = threading.Thread(target=store.close)
+            closing.start()
+            await until(lambda: bool(writer.refusal))
+            writer.nudge()  # comes after the call to end
+        closing.join()
+        assert [entry.path for entry in SqliteStore(path).history("r")] == ["last"]
+
+    run(test())
+
+
 def test_loop_goes_on_while_another_process_holds_the_store(path: Path) -> None:
     async def test() -> None:
         store = SqliteStore(path, poll=60)

@@ -16,7 +16,7 @@ from ..ir import Getter
 from ..values import NOT_JSON, Json, fresh
 from .caller import Direct
 from .frame import Frame
-from .lane import Deadline, clock, lane_of_task, watch_of
+from .lane import Deadline, clock, lane_of_task
 
 Start: TypeAlias = Callable[[Frame], Awaitable[Any]]
 Args: TypeAlias = dict[str, Json]
@@ -137,31 +137,30 @@ def plain(direct: Direct) -> Callable[[Args], Awaitable[Json]]:
 
 
 def in_time(direct: Direct, seconds: float, tool: str) -> Callable[[Args], Awaitable[Json]]:
-    """`timed(plain(direct))` in one coroutine: journaled calls all come through here."""
+    """`timed(plain(direct))` in one coroutine."""
     start, take, settle, failed = start_with(direct), direct.take, direct.settle, direct.failed
 
     async def run(args: Args) -> Json:
-        task = asyncio.current_task()
-        assert task is not None
-        before, watch = task.cancelling(), watch_of(task.get_loop())
-        timer = Deadline(task, clock() + seconds)
-        watch.set(timer)
+        timer = Deadline(clock() + seconds)
         try:
             raw = await start(args)
-        except asyncio.CancelledError:
-            left = task.cancelling() - timer.count
-            if left > before:
-                raise  # not ours, or not ours alone
-            if timer.count:
-                raise ToolTimeout(tool, seconds) from None
-            raise failed(RuntimeError("it was cancelled from inside")) from None
-        except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
-            error = failed(exc)
+        except BaseException as exc:  # noqa: BLE001 - it goes on
+            error = raised(exc, timer, failed, tool, seconds)
             raise error from error.__cause__
         finally:
-            watch.unset(timer)
-            timer.take_back()
+            timer.over()
         value = take(raw)
         return settle(raw) if value is NOT_JSON else value
 
     return run
+
+
+def raised(
+    exc: BaseException, timer: Deadline, failed: Callable[[Exception], Exception], tool: str, seconds: float
+) -> BaseException:
+    """What is said of what a handler has raised that had this long."""
+    if isinstance(exc, asyncio.CancelledError):
+        if not timer.alone():
+            return exc  # not ours, or not ours alone
+        return ToolTimeout(tool, seconds) if timer.late else failed(RuntimeError("it was cancelled from inside"))
+    return failed(exc) if isinstance(exc, Exception) else exc  # whatever a tool raises is its failure

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from ..errors import ExecutionFailed, JournalConflict, NodeFailed, Problem, ToolError
 from ..ir import Getter, Step, whole
 from ..journal.journal import Entry
-from ..values import Json, digest
-from .caller import Lease
+from ..values import NOT_JSON, Json, digest
+from .caller import Direct, Lease
+from .direct import raised, start_with
 from .frame import RUN, Frame, Spot, key_of, path_of
+from .lane import Deadline, clock
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
-clock = time.monotonic
 
 
 class PastFailure(ExecutionFailed):
@@ -40,51 +40,60 @@ class Pledge:
         return self._value
 
 
-def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot, pledges: bool = False) -> Step:
-    """A tool call: its result is committed before anything depends on it. `send` makes the call. One that
-    `pledges` leaves it to its region to wait for the commit.
+def call(
+    tool: str,
+    made: Send | tuple[Direct, float],
+    get: Getter,
+    shown: Getter,
+    spot: Spot,
+    *,
+    lease: Lease | None = None,
+    pledges: bool = False,
+) -> Step:
+    """A tool call: its result is committed before anything depends on it. `made` makes the call, or is
+    a direct one with its timeout. With a `lease`, none begins while it may be that the run has been given
+    to another process. One that `pledges` leaves it to its region to wait for the commit.
 
     `shown` gives the arguments as they may be written down (secrets as references); only their
     digest is kept. A recorded call with other arguments is a JournalConflict.
     """
+    send, start, take, settle, failed, seconds = _parts(made)
 
     async def run(frame: Frame) -> Json | Pledge:
         run_ = frame[RUN]
+        log = run_.log
         args = get(frame)
         path = path_of(frame, spot)
         mark = digest([tool, args if shown is get else shown(frame)])
-        if run_.log.past:
-            known = run_.log.past.get((path, "call")) or run_.log.past.get((path, "call_failed"))
+        if log.past:
+            known = await _recorded(run_, frame, spot, path, mark)
             if known is not None:
-                if known.digest != mark:
-                    again = f"ropewalk runs retry {run_.id} --from {spot.name}"
-                    said = (
-                        f"the journal holds a call of {tool} with other arguments than now; to call it again: {again}"
-                    )
-                    raise JournalConflict(run_.id, path, said)
-                if known.kind == "call_failed":
-                    raise PastFailure(known.data)
                 return known.data
-            offer = run_.log.past.get((key_of(frame, spot), "offer"))
-            if offer is not None and offer.digest == mark:  # a fork takes what the other run has
-                await run_.log.append(Entry(path, "call", spot.id, offer.data, mark, offer.started, offer.ended))
-                return offer.data
-        started = run_.now()
-        run_.touch(spot.id)
+        began = clock()
+        if lease is not None and began >= lease.until:
+            await lease.renewed(run_.id)
+            began = clock()
+        started = run_.begins(spot.id, began)
         try:
-            value = await send(frame, args)
+            if send is not None:
+                value = await send(frame, args)
+            else:  # not in a coroutine of its own: most of what a durable run does is this
+                timer = Deadline(began + seconds)
+                try:
+                    raw = await start(args)
+                except BaseException as exc:  # noqa: BLE001 - it goes on
+                    error = raised(exc, timer, failed, tool, seconds)
+                    raise error from error.__cause__
+                finally:
+                    timer.over()
+                value = take(raw)
+                value = settle(raw) if value is NOT_JSON else value
         except ToolError as exc:
-            data = {
-                "tool": exc.tool_id,
-                "op": exc.op,
-                "message": run_.redact(exc.reason),
-                "retryable": exc.retryable,
-                "kind": type(exc).__name__,
-            }
-            await run_.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run_.now()))
+            await log.append(Entry(path, "call_failed", spot.id, _as_data(run_, exc), mark, started, run_.now()))
             raise
-        value = run_.redact(value)
-        committed = run_.log.append(Entry(path, "call", spot.id, value, mark, started, run_.now()))
+        if run_.secrets:
+            value = run_.redact(value)
+        committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
         if pledges and not committed.done():
             return Pledge(value, committed)
         await committed
@@ -93,14 +102,42 @@ def call(tool: str, send: Send, get: Getter, shown: Getter, spot: Spot, pledges:
     return Step(whole, run)
 
 
-def leased(send: Send, lease: Lease) -> Send:
-    """The same call, not begun while it may be that the run has been given to another process."""
+async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -> Entry | None:
+    """What the journal holds of this call. Raises its failure, and where it was another call."""
+    past = run_.log.past
+    known: Entry | None = past.get((path, "call")) or past.get((path, "call_failed"))
+    if known is None:
+        offer: Entry | None = past.get((key_of(frame, spot), "offer"))
+        if offer is None or offer.digest != mark:
+            return None
+        # A fork takes what the other run has.
+        await run_.log.append(Entry(path, "call", spot.id, offer.data, mark, offer.started, offer.ended))
+        return offer
+    if known.digest != mark:
+        again = f"ropewalk runs retry {run_.id} --from {spot.name}"
+        said = f"the journal holds a call of {spot.tool} with other arguments than now; to call it again: {again}"
+        raise JournalConflict(run_.id, path, said)
+    if known.kind == "call_failed":
+        raise PastFailure(known.data)
+    return known
 
-    async def later(frame: Frame, args: Any) -> Json:
-        await lease.renewed(frame[RUN].id)
-        return await send(frame, args)
 
-    return lambda frame, args: send(frame, args) if clock() < lease.until else later(frame, args)
+def _as_data(run: Any, failed: ToolError) -> dict[str, Json]:
+    """What `PastFailure` reads."""
+    return {
+        "tool": failed.tool_id,
+        "op": failed.op,
+        "message": run.redact(failed.reason),
+        "retryable": failed.retryable,
+        "kind": type(failed).__name__,
+    }
+
+
+def _parts(made: Send | tuple[Direct, float]) -> tuple[Any, ...]:
+    if not isinstance(made, tuple):
+        return made, None, None, None, None, None
+    called, seconds = made
+    return None, start_with(called), called.take, called.settle, called.failed, seconds
 
 
 def sleep(seconds: Getter, spot: Spot) -> Step:

@@ -165,25 +165,34 @@ def lane_of_task() -> Lane:
 
 
 class Deadline:
-    """An exact deadline of the current task: cancels it when it passes, and again every INSIST
-    seconds while the task goes on all the same."""
+    """An exact deadline of the current task, until it is `over`: cancels it when it passes, and again every
+    INSIST seconds while the task goes on all the same."""
 
-    __slots__ = ("count", "task", "when")
+    __slots__ = ("before", "late", "task", "watch", "when")
 
-    def __init__(self, task: asyncio.Task[Any], when: float) -> None:
-        self.task, self.when, self.count = task, when, 0
-
-    @property
-    def late(self) -> bool:
-        return self.count > 0
+    def __init__(self, when: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.task, self.when = task, when
+        self.before = task.cancelling()
+        self.late = 0  # how often it was cancelled here
+        self.watch = watch = watch_of(task.get_loop())
+        watch.timers[self] = None
+        if when < watch.when:
+            watch.arm(when)
 
     def expire(self) -> None:
-        self.count += 1
+        self.late += 1
         self.task.cancel()
 
-    def take_back(self) -> None:
-        """Leave the task without the cancellations that were ours."""
-        for _ in range(self.count):
+    def alone(self) -> bool:
+        """Whether nobody else has cancelled the task meanwhile."""
+        return self.task.cancelling() - self.late <= self.before
+
+    def over(self) -> None:
+        """Forget it, and leave the task without the cancellations that were ours."""
+        del self.watch.timers[self]
+        for _ in range(self.late):
             self.task.uncancel()
 
 
@@ -195,21 +204,15 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
     """The same step, with Late raised when it takes longer than `seconds`."""
 
     async def with_deadline(value: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-        before = task.cancelling()
-        watch, timer = watch_of(loop), Deadline(task, clock() + seconds)
-        watch.set(timer)
+        timer = Deadline(clock() + seconds)
         try:
             return await run(value)
         except asyncio.CancelledError:
             # Ours alone: an outer cancellation that came at the same moment goes on.
-            if timer.late and task.cancelling() - timer.count <= before:
+            if timer.late and timer.alone():
                 raise Late from None
             raise
         finally:
-            watch.unset(timer)
-            timer.take_back()  # also where the step did not let it through and ended in its own way
+            timer.over()  # also where the step did not let it through and ended in its own way
 
     return with_deadline

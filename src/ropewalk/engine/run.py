@@ -183,9 +183,11 @@ class Run(Lane):
         self.ending = True
         self.task.cancel()
 
-    def touch(self, node: str) -> None:
-        """Say where a durable run is, for people who look from outside."""
-        self.log.touch(node, self.spent + clock() - self.mono)
+    def begins(self, node: str, at: float) -> float:
+        """Say where a durable run is, for people who look from outside; what `now` is `at` that clock reading."""
+        passed = at - self.mono
+        self.log.touch(node, self.spent + passed)
+        return max(time.time(), self.wall + passed)
 
     async def execute(self) -> Ending:
         """Run to an ending. Only what is no ending is raised: an outer cancellation, a journal

@@ -118,16 +118,9 @@ class CompileSite:
         return spreading(self.builder, self.spot, body, limit, here)
 
     def _sender(self, bound: Any) -> durable.Send:
-        """How a journaled call is made: in time, and with its idempotency key where that goes out."""
-        spot, lease = self.spot, self.builder.lease
-        send: durable.Send
-        if bound.direct is not None:
-            in_time = self._in_time(bound)
-            send = lambda frame, args: in_time(args)  # noqa: E731
-        else:
-            place = _place_of(bound)
-            send = lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")  # noqa: E731
-        return send if lease is None else durable.leased(send, lease)
+        """How a journaled call is made whose idempotency key goes out with it."""
+        spot, place = self.spot, _place_of(bound)
+        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")
 
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""
@@ -188,12 +181,12 @@ class CompileSite:
         secret = self.builder.secrets and any(ref.root == "secret" for ref in refs(args))
         if self.builder.durable:
             shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
-            send = self._sender(bound)
+            made: Any = self._sender(bound) if bound.direct is None else (bound.direct, bound.timeout)
             if more is not None:
-                send = _sending(send, more)
+                made = _sending(self._sender(bound), more)
             # A region of nodes that run at once waits for their commits together.
             pledges = not spot.region.sequential and self.builder.bare(spot)
-            return durable.call(tool, send, get, shown, spot, pledges)
+            return durable.call(tool, made, get, shown, spot, lease=self.builder.lease, pledges=pledges)
         if more is not None:
             get = _merged(get, more)
         if bound.direct is not None and not self.builder.secrets:

@@ -67,7 +67,7 @@ def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durab
         arrived = run_.log.past.get((path, "signal"))
         pending = None
         if arrived is None:
-            run_.touch(spot.id)
+            run_.begins(spot.id, clock())
             name = APPROVAL + path if approval else said
             pending = Pending(Wanted(name, path, spot.id, known.data["due"]), known, durable)
             run_.waits.add(pending)
@@ -304,7 +304,7 @@ class Waits:
             self._idle_since = self._uncounted(self._idle_since)
         names = {one.wanted.name for one in self._pending if one.wanted is not None}
         run = self.run
-        run.touch(self.waiting()[0].node)
+        run.begins(self.waiting()[0].node, clock())
         waiting = self.waiting()
         if await run.log.park(min(dues, default=None), names):
             self.parked, run.ending = waiting, True

@@ -10,6 +10,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -30,11 +31,22 @@ _QUICK: Final = 0.0003
 _PAGES: Final = 1000
 _PAGES_AT_ONCE: Final = 1000
 
-_INSERT: Final = f"""
-    INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
-    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM lease WHERE run = ?1 AND epoch = ?9
-    {UPSERT}
-"""
+_TOGETHER: Final = 50
+
+
+def _insert(rows: int) -> str:
+    """Writes that many entries, in their order, but for those whose run is at another epoch."""
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * rows)
+    return f"""
+        WITH new (run, path, kind, node, data, digest, started, ended, epoch) AS (VALUES {values})
+        INSERT INTO entry (run, path, kind, node, data, digest, started, ended)
+        SELECT new.run, path, kind, new.node, data, digest, started, ended
+        FROM new CROSS JOIN lease ON lease.run = new.run AND lease.epoch = new.epoch
+        WHERE true {UPSERT}
+    """
+
+
+_INSERT, _INSERT_TOGETHER = _insert(1), _insert(_TOGETHER)
 
 
 class SqliteWriter(Writer):
@@ -87,10 +99,12 @@ class SqliteWriter(Writer):
             return None
         connection = self.connection
         before = connection.total_changes()
-        if len(rows) == 1:
-            connection.execute(_INSERT, rows[0])
-        else:
-            connection.executemany(_INSERT, rows)
+        # Half the time of one by one, and the thread asks for the interpreter's lock fifty times less.
+        single = len(rows) % _TOGETHER
+        for start in range(0, len(rows) - single, _TOGETHER):
+            connection.execute(_INSERT_TOGETHER, list(chain.from_iterable(rows[start : start + _TOGETHER])))
+        if single:
+            connection.executemany(_INSERT, rows[-single:])
         if connection.total_changes() - before == len(rows):
             return None
         return [why_not(connection, row) for row in rows]

@@ -209,7 +209,8 @@ class Writer(ABC):
         left += [(inbox, items) for inbox in list(self._inboxes.values()) if (items := inbox.take())]
         with contextlib.suppress(queue.Empty):
             while (parcel := self._queue.get_nowait()) is not None:
-                left.insert(0, parcel)
+                if parcel is not _NUDGE:
+                    left.insert(0, parcel)
         with self.lock, self._reading:
             if left:
                 self._commit_all(left)
@@ -357,16 +358,17 @@ class Writer(ABC):
 
 def _pack_big(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
     """The items with their big values replaced by references, and the blobs that takes."""
+    big = [i for i, (_, _, row) in enumerate(items) if type(row) is tuple and row[4] and len(row[4]) > INLINE]
+    if not big:
+        return items, []
     blobs: list[tuple[Blob, int]] = []
-    packed: list[Item] = []
-    for item in items:
-        future, log, row = item
-        if type(row) is tuple and row[4] is not None and len(row[4]) > INLINE:
-            blob = pack(row[4])
-            assert isinstance(blob, Blob)
-            blobs.append((blob, row[0]))
-            item = (future, log, (*row[:4], blob.ref, *row[5:]))
-        packed.append(item)
+    packed = list(items)
+    for i in big:
+        future, log, row = items[i]
+        blob = pack(row[4])
+        assert isinstance(blob, Blob)
+        blobs.append((blob, row[0]))
+        packed[i] = (future, log, (*row[:4], blob.ref, *row[5:]))
     return packed, blobs
 
 
