@@ -3,16 +3,19 @@
     python bench/select_fit.py FOLDER... [--minilm] [--write]
 
 Each folder holds tools.jsonl and queries.jsonl (see select_data.py). The weights are of a linear model with a softmax
-over the candidates of a request, every set counting the same, none below zero, strongly regularised. First every set
+over the candidates of each way to read a request (see hybrid.chances), every set counting the same, none below zero,
+strongly regularised. First every set
 is left out in turn and measured with what the others gave: these are the figures to believe. Then all are
 fitted together; with --write that goes to src/ropewalk/select/weights.py. How sure a score makes one (SURE) is fitted
-on the sets' own requests, whose tool is or is not in the first five, and on requests of the other sets, which ask
-for nothing that is there.
+on requests that have a tool, which is or is not in the first five, and on requests that have none: in each set those
+of the other sets, and in registries of some tools of a set those for its other tools.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from ropewalk.select import weights
 from ropewalk.select.card import card_of
 from ropewalk.select.embed import MiniLM, Vectors, model_text
 from ropewalk.select.features import NAMES, Candidates, Reading
-from ropewalk.select.hybrid import CANDIDATES
+from ropewalk.select.hybrid import CANDIDATES, chances, evidence, size_of
 from ropewalk.select.index import Index
 from ropewalk.select.request import read_request
 from select_data import Set, load, mean, measure, right
@@ -31,10 +34,24 @@ from select_data import Set, load, mean, measure, right
 STRENGTH = 0.01  # of the regularisation
 MOST = 900  # requests of a set that are fitted on
 OUT = Path(__file__).parents[1] / "src/ropewalk/select/weights.py"
-SURE_FEATURES = ("coverage", "exact words", "clause covered", "meaning", "name covered", "evidence")
 HAVE_A_TOOL = 0.85  # supposed share of requests for which there is a tool
-FALL = 0.08  # by how much less sure a result is for each point that it is behind the best
-ONLY_SURE = ("evidence",)  # the same for all that share the same words: it ranks nothing
+SMALL = (8, 8, 25, 25, 80)  # tools of the small registries
+ASKED = 100  # requests of either kind that a small registry is asked, and of each other set that a whole one is
+
+
+class Once:
+    """A model that embeds a text once, in whatever registry it is."""
+
+    def __init__(self, model: MiniLM) -> None:
+        self.model, self.id, self.known = model, model.id, dict[str, np.ndarray]()
+
+    def embed_documents(self, texts: list[str]) -> np.ndarray:
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text: str) -> np.ndarray:
+        if text not in self.known:
+            self.known[text] = self.model.embed_query(text)
+        return self.known[text]
 
 
 @dataclass
@@ -43,11 +60,12 @@ class Case:
 
     query: dict[str, Any]
     names: list[str]
-    features: np.ndarray
+    features: np.ndarray  # by way to read the request, candidate and feature
+    shares: np.ndarray  # of the ways
     good: np.ndarray
 
 
-def prepare(one: Set, minilm: MiniLM | None) -> tuple[Index, Vectors | None]:
+def prepare(one: Set, minilm: Once | None) -> tuple[Index, Vectors | None]:
     index = Index()
     slots = [index.add(card_of(tool)) for tool in one.tools]
     if minilm is None:
@@ -59,44 +77,57 @@ def prepare(one: Set, minilm: MiniLM | None) -> tuple[Index, Vectors | None]:
 
 def case(index: Index, vectors: Vectors | None, query: dict[str, Any]) -> Case:
     near = None if vectors is None else vectors.near(query["query"], index.size)
-    found = Candidates(index, Reading(index, read_request(query["query"])))
+    reading = Reading(index, read_request(query["query"]))
+    found = Candidates(index, reading)
     slots = found.find(None, CANDIDATES, near)
     names = [index.cards[slot].key for slot in slots]
     gold = set().union(*right(query))
-    return Case(query, names, found.measure(slots, near), np.array([name in gold for name in names], float))
+    good = np.array([name in gold for name in names], float)
+    return Case(query, names, found.measure(slots, near), reading.shares, good)
 
 
-def fit(sets: list[list[Case]], used: list[int], rounds: int = 300) -> np.ndarray:
-    """The weights, by Adam on the softmax over each request's candidates."""
+def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarray:
+    """The weights, by Adam on how likely the right tools are, as hybrid.chances tells it."""
     cases, share = [], []
     for cases_of in sets:
         some = [c for c in cases_of[:: max(1, len(cases_of) // MOST)] if c.good.any() and len(c.names) > 1]
         cases += some
         share += [1 / len(some) / len(sets)] * len(some)
-    lengths = np.array([len(c.names) for c in cases])
-    starts = np.r_[0, np.cumsum(lengths)[:-1]]
-    rows = np.concatenate([c.features for c in cases]).astype(float)
+    rows = np.concatenate([c.features.reshape(-1, len(NAMES)) for c in cases])[:, used]
     spread = rows.std(0) + 1e-6
-    rows = rows / spread
-    off = [n for n in range(len(NAMES)) if n not in used]
-    rows[:, off] = 0
-    wanted = np.concatenate([c.good / c.good.sum() for c in cases])
-    each = np.repeat(np.array(share), lengths)
-    found, first, second = np.zeros(len(NAMES)), np.zeros(len(NAMES)), np.zeros(len(NAMES))
+    rows /= spread
+    lengths = np.concatenate([np.full(len(c.shares), len(c.names)) for c in cases])  # of the ways, one after the other
+    starts = np.r_[0, np.cumsum(lengths)[:-1]]
+    part = np.repeat(np.concatenate([c.shares for c in cases]), lengths)
+    first = np.r_[0, np.cumsum([len(c.names) for c in cases])]
+    candidate = np.concatenate(
+        [np.tile(np.arange(len(c.names)), len(c.shares)) + n for c, n in zip(cases, first[:-1], strict=True)]
+    )
+    wanted = np.concatenate([c.good / c.good.sum() * one for c, one in zip(cases, share, strict=True)])
+    found, mean_slope, size = (np.zeros(len(used), np.float32) for _ in range(3))
     for step in range(1, rounds + 1):
         value = rows @ found
-        value -= np.repeat(np.maximum.reduceat(value, starts), lengths)
-        power = np.exp(value)
-        slope = rows.T @ (each * (power / np.repeat(np.add.reduceat(power, starts), lengths) - wanted))
+        power = np.exp(value - np.repeat(np.maximum.reduceat(value, starts), lengths))
+        chance = power / np.repeat(np.add.reduceat(power, starts), lengths)
+        whole = np.bincount(candidate, chance * part, first[-1])
+        pull = (wanted / (whole + 1e-9))[candidate] * part * chance
+        slope = rows.T @ (chance * np.repeat(np.add.reduceat(pull, starts), lengths) - pull).astype(np.float32)
         slope += STRENGTH * found
-        first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope**2
-        found -= 0.1 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
+        mean_slope, size = 0.9 * mean_slope + 0.1 * slope, 0.99 * size + 0.01 * slope**2
+        found = found - 0.15 * (mean_slope / (1 - 0.9**step)) / (np.sqrt(size / (1 - 0.99**step)) + 1e-8)
         found = np.maximum(found, 0)
-    return found / spread
+    weights_of_all = np.zeros(len(NAMES))
+    weights_of_all[used] = found / spread
+    return weights_of_all
+
+
+def likely(one: Case, found: np.ndarray) -> np.ndarray:
+    """How likely each candidate is, in each way to read the request."""
+    return chances(one.features @ found, one.shares) if one.names else np.zeros((1, 0))
 
 
 def ranked(one: Case, found: np.ndarray) -> list[str]:
-    return [one.names[n] for n in np.argsort(-(one.features @ found), kind="stable")]
+    return [one.names[n] for n in np.argsort(-likely(one, found).sum(0), kind="stable")]
 
 
 def report(title: str, cases: list[Case], found: np.ndarray) -> None:
@@ -104,34 +135,68 @@ def report(title: str, cases: list[Case], found: np.ndarray) -> None:
     print(f"{title:34} hit@1 {got[0]:.3f}  recall@5 {got[3]:.3f}  all@5 {got[5]:.3f}")
 
 
-def sure(own: list[list[Case]], foreign: list[list[Case]], found: np.ndarray) -> dict[str, float]:
-    """A logistic model of "the tool is in the first five" on features of the best result."""
+@dataclass
+class Asked:
+    """What one registry is asked: requests that have a tool there, and some that have none."""
+
+    tools: int
+    own: list[Case]
+    foreign: list[Case]
+
+
+def some(queries: list[dict[str, Any]], most: int = ASKED) -> list[dict[str, Any]]:
+    return queries[:: max(1, len(queries) // most)][:most]
+
+
+def asked(sets: list[Set], minilm: Once | None = None) -> list[list[Asked]]:
+    """Of each set, the whole and some small registries made of its tools; the whole is asked everything."""
+    found = []
+    for one in sets:
+        index, vectors = prepare(one, minilm)
+        strangers = [query for other in sets if other is not one for query in some(other.queries)]
+        whole = [case(index, vectors, query) for query in one.queries]
+        parts = [Asked(len(one.tools), whole, [case(index, vectors, {**query, "gold": []}) for query in strangers])]
+        for number, size in enumerate(SMALL):
+            chance = random.Random(number)
+            wanted = sorted({gold for query in one.queries for gold in query["gold"]})
+            names = set(chance.sample(wanted, min(size, len(wanted) // 2)))
+            tools = [tool for tool in one.tools if tool["name"] in names]
+            have = [query for query in one.queries if names & set().union(*right(query))]
+            have_not = [query for query in one.queries if not names & set().union(*right(query))]
+            index, vectors = prepare(Set(one.name, tools, []), minilm)
+            part = (chance.sample(queries, min(ASKED, len(queries))) for queries in (have, have_not))
+            parts.append(Asked(len(tools), *([case(index, vectors, query) for query in queries] for queries in part)))
+        found.append(parts)
+    return found
+
+
+def sure(parts: list[Asked], found: np.ndarray) -> dict[str, float]:
+    """A logistic model of "the tool is in the first five", every registry counting the same."""
+    middle = [float(np.median(c.features[0] @ found)) for part in parts for c in part.own if len(c.names) >= 50]
+    usual = float(np.mean(middle))
     rows, labels, share = [], [], []
-    picked = [NAMES.index(name) for name in SURE_FEATURES]
-    for ours, theirs in zip(own, foreign, strict=True):
-        for cases, is_own in ((ours, True), (theirs, False)):
-            for one in cases:
-                order = np.argsort(-(one.features @ found))
-                if len(order):
-                    rows.append(one.features[order[0], picked])
-                    labels.append(float(is_own and one.good[order[:5]].any()))
-                    share.append((HAVE_A_TOOL if is_own else 1 - HAVE_A_TOOL) / len(cases))
-    x, y, w = np.c_[np.ones(len(rows)), np.array(rows, float)], np.array(labels), np.array(share)
+    for part in parts:
+        for cases, have in ((part.own, HAVE_A_TOOL), (part.foreign, 1 - HAVE_A_TOOL)):
+            kept = [c for c in cases if c.names]
+            rows += [(*evidence(c.features @ found, c.shares, usual), size_of(part.tools)) for c in kept]
+            labels += [float(have == HAVE_A_TOOL and c.good[first_five(c, found)].any()) for c in kept]
+            share += [have / max(1, len(kept))] * len(kept)
+    x, y, w = np.c_[np.ones(len(rows)), np.array(rows)], np.array(labels), np.array(share)
     w /= w.sum()
+    spread = np.r_[1.0, x[:, 1:].std(0)]
+    x /= spread
     beta = np.zeros(x.shape[1])
+    ridge = np.diag([0.0, 0.002, 0.002, 0.002])
     for _ in range(60):  # Newton's method
         p = 1 / (1 + np.exp(-(x @ beta)))
-        ridge = np.diag([0.0, *[0.002] * len(picked)])
         hessian = (x * (w * p * (1 - p))[:, None]).T @ x + ridge
         beta -= np.linalg.solve(hessian, x.T @ (w * (p - y)) + ridge @ beta)
-    table = {"bias": beta[0], **dict(zip(SURE_FEATURES, beta[1:], strict=True))}
-    p = 1 / (1 + np.exp(-(x @ beta)))
-    good, bad = p[y == 1], p[y == 0]
-    print(
-        f"  sure: >= 0.3 for {np.mean(good >= 0.3):.2f} of the right ones and {np.mean(bad >= 0.3):.2f} of the others"
-    )
-    table["fall"] = FALL
+    table = dict(zip(("bias", "five", "value", "size", "usual"), [*(beta / spread), usual], strict=True))
     return {name: round(float(value), 3) for name, value in table.items()}
+
+
+def first_five(one: Case, found: np.ndarray) -> np.ndarray:
+    return np.argsort(-likely(one, found).sum(0), kind="stable")[:5]
 
 
 def main() -> None:
@@ -141,16 +206,14 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     sets = [load(folder) for folder in given.folders]
-    models = [None] if given.minilm is None else [None, MiniLM(given.minilm or None)]
+    models = [None] if given.minilm is None else [None, Once(MiniLM(given.minilm or None))]
     tables: dict[str, dict[str, float]] = {"PLAIN": weights.PLAIN, "MODEL": weights.MODEL}
     certain = dict(weights.SURE)
     for model in models:
         name = "plain" if model is None else "model"
-        used = [
-            n for n, what in enumerate(NAMES) if what not in ONLY_SURE and (model is not None or "model" not in what)
-        ]
-        made = [prepare(one, model) for one in sets]
-        cases = [[case(*have, query) for query in one.queries] for one, have in zip(sets, made, strict=True)]
+        used = [n for n, what in enumerate(NAMES) if model is not None or "model" not in what]
+        parts = asked(sets, model)
+        cases = [of[0].own for of in parts]
         print(f"-- {name}")
         for n, one in enumerate(sets):
             if len(sets) > 1:
@@ -158,29 +221,24 @@ def main() -> None:
         found = fit(cases, used)
         for one, have in zip(sets, cases, strict=True):
             report(f"{one.name}, fitted on all", have, found)
-        foreign = []
-        for n, have in enumerate(made):
-            strangers = [
-                q for m, other in enumerate(sets) if m != n for q in other.queries[:: len(other.queries) // 200]
-            ]
-            foreign.append([case(*have, {**query, "alts": None}) for query in strangers])
-        certain = {key: value for key, value in certain.items() if not key.startswith(name)}
-        certain.update({f"{name} {key}": value for key, value in sure(cases, foreign, found).items()})
+        certain[name] = sure([part for of in parts for part in of], found)
         tables[name.upper()] = {NAMES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
     if given.write:
         write(tables, certain, [one.name for one in sets])
 
 
-def write(tables: dict[str, dict[str, float]], certain: dict[str, float], names: list[str]) -> None:
+def write(tables: dict[str, dict[str, float]], certain: dict[str, dict[str, float]], names: list[str]) -> None:
     def lines(table: dict[str, float]) -> str:
         return "".join(f'    "{key}": {value},\n' for key, value in table.items())
 
     head = '"""The weights of the features (see features.NAMES), and how sure a score makes one.\n\n'
     head += f"Made by `bench/select_fit.py --write` on the sets {', '.join(names)}, each counting the same.\n"
-    head += 'PLAIN is without a model, MODEL with one; SURE is for both.\n"""\n\n'
+    head += 'PLAIN is without a model, MODEL with one; SURE is for either.\n"""\n\n'
     text = f"{head}from __future__ import annotations\n\nfrom typing import Final\n\n"
-    for name, table in (*tables.items(), ("SURE", certain)):
+    for name, table in tables.items():
         text += f"{name}: Final[dict[str, float]] = {{\n{lines(table)}}}\n"
+    text += "SURE: Final[dict[str, dict[str, float]]] = {\n"
+    text += "".join(f'    "{name}": {json.dumps(table)},\n' for name, table in certain.items()) + "}\n"
     OUT.write_text(text)
     print(f"-> {OUT}")
 

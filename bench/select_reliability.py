@@ -1,49 +1,46 @@
 """What the selector's scores are worth on tools never seen: python bench/select.py FOLDER FOLDER... --reliability.
 
 Every set is left out in turn: weights and sureness are fitted on the others, as select_fit.py does, and its requests
-are scored with them. Requests of the other sets are asked, too, as some for which there is no tool.
+are scored with them. Some requests for which there is no tool are asked, too (see select_fit.py).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ropewalk.select.hybrid import evidence, size_of
 from select_data import Set
-from select_fit import HAVE_A_TOOL, NAMES, ONLY_SURE, SURE_FEATURES, Case, case, fit, prepare, sure
-
-STRANGERS = 200  # requests of each other set
+from select_fit import HAVE_A_TOOL, NAMES, Asked, Case, asked, first_five, fit, sure
 
 
 def reliability(sets: list[Set]) -> list[dict[str, float]]:
     """By tenths of the best result's score: how many requests, their mean score, the share with the right tool first
     and among the first five; and that share when requests that have no tool are among them."""
-    made = [prepare(one, None) for one in sets]
-    own = [[case(*have, query) for query in one.queries] for one, have in zip(sets, made, strict=True)]
-    foreign = []
-    for n, have in enumerate(made):
-        strangers = [q for m, other in enumerate(sets) if m != n for q in some(other.queries)]
-        foreign.append([case(*have, {**query, "alts": None}) for query in strangers])
-    used = [n for n, name in enumerate(NAMES) if name not in ONLY_SURE and "model" not in name]
+    parts = asked(sets)
+    used = [n for n, name in enumerate(NAMES) if "model" not in name]
     rows = []
     for n in range(len(sets)):
-        found = fit(own[:n] + own[n + 1 :], used)
-        table = sure(own[:n] + own[n + 1 :], foreign[:n] + foreign[n + 1 :], found)
-        rows += [(*scored(one, found, table), 1 / len(own[n])) for one in own[n] if one.names]
-        share = (1 - HAVE_A_TOOL) / HAVE_A_TOOL / len(foreign[n])
-        rows += [(scored(one, found, table)[0], -1.0, -1.0, share) for one in foreign[n] if one.names]
+        others = parts[:n] + parts[n + 1 :]
+        found = fit([of[0].own for of in others], used)
+        table = sure([part for of in others for part in of], found)
+        for part in parts[n]:
+            rows += rows_of(part, found, table)
     return tenths(np.array(rows))
 
 
-def some(queries: list[dict]) -> list[dict]:
-    return queries[:: max(1, len(queries) // STRANGERS)]
+def rows_of(part: Asked, found: np.ndarray, table: dict[str, float]) -> list[tuple[float, float, float, float]]:
+    own, foreign = ([c for c in cases if c.names] for cases in (part.own, part.foreign))
+    rows = [(*scored(one, part.tools, found, table), 1 / len(own)) for one in own]
+    share = (1 - HAVE_A_TOOL) / HAVE_A_TOOL / max(1, len(foreign))
+    return rows + [(scored(one, part.tools, found, table)[0], -1.0, -1.0, share) for one in foreign]
 
 
-def scored(one: Case, found: np.ndarray, table: dict[str, float]) -> tuple[float, float, float]:
+def scored(one: Case, tools: int, found: np.ndarray, table: dict[str, float]) -> tuple[float, float, float]:
     """The best result's score, and whether the right tool is first, and among the first five."""
-    order = np.argsort(-(one.features @ found), kind="stable")
-    best = one.features[order[0]]
-    z = table["bias"] + sum(table[name] * float(best[NAMES.index(name)]) for name in SURE_FEATURES)
-    return 1 / (1 + float(np.exp(-z))), float(one.good[order[0]]), float(one.good[order[:5]].any())
+    five, value = evidence(one.features @ found, one.shares, table["usual"])
+    z = table["bias"] + table["five"] * five + table["value"] * value + table["size"] * size_of(tools)
+    order = first_five(one, found)
+    return 1 / (1 + float(np.exp(-z))), float(one.good[order[0]]), float(one.good[order].any())
 
 
 def tenths(rows: np.ndarray) -> list[dict[str, float]]:

@@ -1,4 +1,8 @@
-"""What is measured of a candidate: numbers between 0 and 1 or so, which the weights add up to a score."""
+"""What is measured of a candidate: numbers between 0 and 1 or so, which the weights add up to a score.
+
+A request is read in several ways: as a whole, and clause by clause, since each may need a tool of its own. Each way
+measures every candidate by the same features, so what holds of requests for one tool holds of those for several.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,11 @@ from .text import STOP, stemmer
 Array: TypeAlias = np.ndarray[Any, Any]
 
 NAMES: Final = (
-    "words", "best words", "coverage", "in name", "in description", "in parameters", "in category", "name covered",
-    "description covered", "neighbours", "letters of name", "meaning", "best meaning", "meaning of name",
-    "best clause", "first in a clause", "clause covered", "meaning of a clause", "exact words", "evidence",
-    "model", "best model",
+    "coverage", "in parameters", "name covered", "description covered", "neighbours", "letters of name", "meaning",
+    "best meaning", "exact words", "best words", "model", "best model",
 )  # fmt: skip
 
+WHOLE: Final = 0.4  # what a request of several clauses counts as a whole; the rest is the clauses', by what they say
 SYNONYM: Final = 0.5
 CORRECTED: Final = 0.9
 RELATED: Final = 0.8  # of the likeness that the lexicon gives
@@ -70,19 +73,19 @@ class Reading:
         self.likeness: Array = np.array(likeness, np.float32)[order]
         self.worth: Array = np.array(worth, np.float32)
         clauses = max(1, request.clauses)
-        if clauses == 1:
-            self.clauses: Array = self.worth[None]
-            weights = np.array(shares, np.float32)[None]
-        else:
-            inside = np.zeros((clauses + 1, len(worth)), np.float32)
-            inside[0] = 1.0
+        inside: Array = np.ones((1 if clauses == 1 else clauses + 1, len(worth)), np.bool_)
+        if clauses > 1:
+            inside[1:] = False
             both = [(clause + 1, place) for place, term in enumerate(request.terms) for clause in term.clauses]
-            inside[tuple(zip(*both, strict=True))] = 1.0
-            self.clauses = inside[1:] * self.worth
-            weights = inside[:, owner] * np.array(shares, np.float32)
-        vectors = index.lexicon.directions(rows, weights)
-        self.vector: Array = vectors[0]
-        self.clause_vectors: Array = vectors if clauses == 1 else vectors[1:]
+            inside[tuple(zip(*both, strict=True))] = True
+        self.inside = inside  # of each way to read the request, whether it has a word
+        self.ways: Array = inside * self.worth
+        self.clauses: Array = self.ways[-clauses:]
+        said = self.clauses.sum(1)
+        self.shares: Array = np.ones(1, np.float32)
+        if clauses > 1:
+            self.shares = np.append(np.float32(WHOLE), (1 - WHOLE) * said / (said.sum() or 1.0))
+        self.way_vectors: Array = index.lexicon.directions(rows, inside[:, owner] * np.array(shares, np.float32))
 
     @staticmethod
     def _put(number: Any, place: int, terms: list[int], places: list[int], likeness: list[float]) -> None:
@@ -162,8 +165,8 @@ class Candidates:
         for scores in by_clause:
             chosen[self._best(scores, allowed, share)] = True
         if size <= DENSE:
-            few = len(reading.clause_vectors) < 4 and size <= DENSE_CLAUSES
-            for way in reading.clause_vectors if few else reading.vector[None]:
+            few = len(reading.clauses) < 4 and size <= DENSE_CLAUSES
+            for way in reading.way_vectors[-len(reading.clauses) :] if few else reading.way_vectors[:1]:
                 chosen[self._best(products(index.vectors[:size], way), allowed, max(10, most // 3))] = True
         return np.flatnonzero(chosen)
 
@@ -242,84 +245,71 @@ class Candidates:
         return reading.places[variant], columns, reading.likeness[variant], impacts, keys[hit] & ((1 << FIELD_BITS) - 1)
 
     def measure(self, slots: Array, near: Array | None = None) -> Array:
-        """One row of features (see NAMES) for each of these slots; `near` as in `find`."""
+        """For each way to read the request and each of these slots a row of features (see NAMES); `near` as in
+        `find`."""
         index, reading = self.index, self.reading
-        worth, terms, count = reading.worth, len(reading.worth), len(slots)
-        total = float(worth.sum()) or 1.0
+        ways, terms, count = reading.ways, len(reading.worth), len(slots)
+        total = ways.sum(1)[:, None]
+        total[total == 0] = 1.0
         said: Array = np.full(len(index.postings) + 1, -1, np.int16)  # the last one stands for "no word"
         said[reading.terms] = np.arange(len(reading.terms))  # of several the last one, which is the most alike
         self.hits = row, column, likeness, impacts, fields = self._matches(slots, said)
         cell = row * count + column
-        heard: Array = np.zeros((2, terms * count), np.float32)
-        matched, present = heard
-        matched[cell] = likeness * impacts
-        present[cell] = likeness
-        flags: Array = np.zeros((terms * count, 5), np.float32)
-        flagged = _FLAGS[fields] * likeness[:, None]
-        flagged[:, 4] = likeness == 1.0
-        flags[cell] = flagged
-        heard = heard.reshape(2, terms, count)
-        parts = (worth @ flags.reshape(terms, count * 5)).reshape(count, 5) / total
-        out: Array = np.zeros((len(NAMES), count), np.float32)
-        out[0], out[2] = worth @ heard / total
-        out[1] = out[0] / (float(out[0].max(initial=0.0)) or 1.0)
-        out[3], out[4], out[5], out[6], out[18] = parts.T
-        out[8] = flags.reshape(terms, count, 5)[:, :, 1].sum(0) / (index.described[slots] + 3.0)
-        self._name(slots, said, out)
+        heard: Array = np.zeros((5, terms * count), np.float32)
+        heard[0, cell] = likeness * impacts
+        heard[1, cell] = likeness
+        heard[2:4, cell] = _FLAGS[:, fields] * likeness
+        heard[4, cell] = likeness == 1.0
+        heard = heard.reshape(5, terms, count)
+        out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
+        scores, out[0], _, out[1], out[8] = ways @ heard / total
+        out[2] = self._name_covered(slots)
+        out[3] = reading.inside.astype(np.float32) @ heard[2] / (index.described[slots] + 3.0)
         self._letters(slots, out)
-        self._meaning(slots, out)
-        self._clauses(heard, out)
-        out[19] = np.minimum(1.0, out[2] * (total / (2.0 * index.rarity(0))))  # of two rare words
+        out[6] = reading.way_vectors @ index.vectors[slots].T
+        out[7] = out[6] - out[6].max(1, keepdims=True, initial=0.0)
+        out[9] = scores / np.maximum(scores.max(1, keepdims=True, initial=0.0), 1e-6)
         if near is not None:
-            out[20] = near[slots]
-            out[21] = out[20] - float(near.max(initial=0.0))
-        return out.T
+            out[10] = near[slots]
+            out[11] = out[10] - float(near.max(initial=0.0))
+        return out.transpose(1, 2, 0)
 
-    def _name(self, slots: Array, said: Array, out: Array) -> None:
-        """How much of a tool's name the request says, the rarer words counting more."""
-        index = self.index
+    def _name_covered(self, slots: Array) -> Array:
+        """How much of a tool's name each way says, the rarer words counting more."""
+        index, reading = self.index, self.reading
+        terms, which = np.unique(reading.terms, return_inverse=True)
+        said: Array = np.zeros((len(terms) + 1, len(reading.ways)), np.float32)  # the last row stands for "not said"
+        np.maximum.at(said, which, (reading.inside[:, reading.places] * reading.likeness).T)
         own = index.name_terms[slots]
+        at = np.searchsorted(terms, own)
+        at[np.append(terms, -2)[at] != own] = len(terms)
         counts = np.frombuffer(index.counts, np.int32)[own].astype(np.float32)
         weights = np.log1p((len(index) - counts + 0.5) / (counts + 0.5)) * (own >= 0)
-        likeness = np.append(self.reading.likeness, np.float32(0.0))[said[own]]
-        out[7] = (weights * likeness).sum(1) / (weights.sum(1) + 1e-6)
+        weights /= weights.sum(1, keepdims=True) + 1e-6
+        covered: Array = (said[at] * weights[..., None]).sum(1).T
+        return covered
 
     def _letters(self, slots: Array, out: Array) -> None:
+        """The pairs of neighbouring words that each way shares with a tool, and how much of its name's letters."""
         index, request = self.index, self.reading.request
-        marks = pairs = 0
-        for term in request.terms:
-            if term.weight > 0.2:
-                marks |= _trigrams(term.plain)
-        for pair in request.pairs:
-            pairs |= _pair(*pair)
-        both = np.bitwise_count(index.marks[slots] & signature(marks, pairs)).reshape(len(slots), 2, -1).sum(2)
-        out[9] = both[:, 1] / min(8.0, pairs.bit_count() + 1.0)
-        out[10] = both[:, 0] / index.trigram_counts[slots]
-
-    def _meaning(self, slots: Array, out: Array) -> None:
-        index, reading = self.index, self.reading
-        vectors = index.vectors[slots]
-        out[11] = out[17] = vectors @ reading.vector
-        out[12] = out[11] - float(out[11].max(initial=0.0))
-        out[13] = index.name_vectors[slots] @ reading.vector
-        if len(reading.clause_vectors) > 1:
-            out[17] = (reading.clause_vectors @ vectors.T).max(0)
-
-    def _clauses(self, heard: Array, out: Array) -> None:
-        clauses = self.reading.clauses
-        if len(clauses) == 1:
-            out[14], out[15], out[16] = out[1], out[1] == 1.0, out[2]
-            return
-        sums = clauses.sum(1)
-        total = float(sums.sum()) or 1.0
-        scores, covered = clauses @ heard
-        best = scores.max(1, keepdims=True)
-        best[best == 0] = 1.0
-        weight = np.minimum(1.0, sums * len(sums) / total)[:, None]  # a clause of little weight says little
-        relative = scores / best
-        out[14] = (relative * weight).max(0)
-        out[15] = ((relative == 1.0) * weight).max(0)
-        out[16] = (covered * (weight / (sums[:, None] + 1e-6))).max(0)
+        letters = [_trigrams(term.plain) if term.weight > 0.2 else 0 for term in request.terms]
+        place = {term.stem: n for n, term in enumerate(request.terms)}
+        pairs = [(place[first], place[second], _pair(first, second)) for first, second in request.pairs]
+        rows, counts = [], []
+        for inside in self.reading.inside.tolist():
+            marks = both = 0
+            for mark, here in zip(letters, inside, strict=True):
+                if here:
+                    marks |= mark
+            for first, second, bits in pairs:
+                if inside[first] and inside[second]:
+                    both |= bits
+            rows.append(signature(marks, both))
+            counts.append(min(8.0, both.bit_count() + 1.0))
+        shared = np.bitwise_count(index.marks[slots] & np.stack(rows)[:, None])
+        alike = shared.reshape(len(rows), len(slots), 2, -1).sum(3)
+        out[4] = alike[..., 1] / np.array(counts, np.float32)[:, None]
+        out[5] = alike[..., 0] / index.trigram_counts[slots]
 
 
 _trigrams = lru_cache(maxsize=50_000)(trigrams)
@@ -330,10 +320,8 @@ def _pair(first: str, second: str) -> int:
     return pairs_of([first, second])
 
 
-# By the bits of the fields: in the name, in the description, in parameters, in the category; the last is room for more.
-_FLAGS: Final[Array] = np.array(
-    [[n & 1, n >> 1 & 1, (n & 12) > 0, n >> 4 & 1, 0] for n in range(1 << FIELD_BITS)], np.float32
-)
+# By the bits of the fields: in the description, in parameters.
+_FLAGS: Final[Array] = np.array([[n >> 1 & 1, (n & 12) > 0] for n in range(1 << FIELD_BITS)], np.float32).T
 
 
 def _joined(parts: list[Any], kind: Any) -> Array:

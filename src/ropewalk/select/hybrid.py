@@ -16,13 +16,16 @@ from ..frozen import dataclass
 from . import weights
 from .features import NAMES, Candidates, Reading
 from .index import Index
+from .memory import Recalled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 CANDIDATES: Final = 100
 SURE_AGAIN: Final = 12.0  # how fast a request becomes one that was asked before,
 LIKE_BEFORE: Final = 0.55  # and how like it must be for even chances
-REMEMBERED: Final = 4.0  # what a request just like one that a tool answered adds to its score
+MOST_SEEN: Final = 10_000
+FALL: Final = 0.15  # by which power of its chance, against the best one's, a result is less sure
+RECALLED: Final = 30  # tools that were asked something like it, and are looked at too
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Ranking:
 
     slots: Array
     scores: Array
-    features: Array  # in the order of the slots as measured
+    features: Array  # in the order of the slots as measured, each in the way that speaks most for it
     found: Candidates
     order: Array | None = None  # place as measured, by rank
     with_model: bool = False
@@ -44,59 +47,84 @@ def weight_row(with_model: bool) -> tuple[float, ...]:
     return tuple(table.get(name, 0.0) for name in NAMES)
 
 
-@lru_cache(maxsize=2)
-def _sure_row(with_model: bool) -> list[tuple[int, float]]:
-    """The place among NAMES and the weight of what makes one sure."""
-    kind = "model" if with_model else "plain"
-    both = ((n, weights.SURE.get(f"{kind} {name}", 0.0)) for n, name in enumerate(NAMES))
-    return [(n, weight) for n, weight in both if weight]
-
-
 def rank(
     index: Index,
     reading: Reading,
     allowed: Array | None = None,
     near: Array | None = None,
-    remembered: dict[str, float] | None = None,
+    remembered: Recalled | None = None,
 ) -> Ranking:
     """Rank the tools of an index for a request. `allowed` says of each slot whether it may be chosen, `near` what a
-    model thinks of each, `remembered` how like a request that a tool answered before this one is."""
+    model thinks of each, `remembered` what the requests that tools answered before say of this one."""
     found = Candidates(index, reading)
     slots = found.find(allowed, CANDIDATES, near)
-    past = _past(index, remembered or {}, allowed)
+    past = _past(index, remembered, allowed) if remembered is not None else {}
     if past:
-        slots = np.unique(np.concatenate([slots, np.array(list(past), slots.dtype)]))
+        likest = sorted(past, key=lambda slot: -past[slot][1])[:RECALLED]
+        slots = np.unique(np.append(slots, likest)).astype(slots.dtype)
     if not len(slots):
         return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), found)
-    features = found.measure(slots, near)
-    values = features @ np.array(weight_row(near is not None), np.float32)
+    measured = found.measure(slots, near)
+    values = measured @ np.array(weight_row(near is not None), np.float32)
+    words = values
+    if past and remembered is not None:
+        columns = [past[slot][0] if slot in past else -1 for slot in slots.tolist()]
+        values = values + remembered.value[:, columns]
+    shares = chances(values, reading.shares)
+    best_way, chance = shares.argmax(0), shares.sum(0)
+    order = np.argsort(-chance, kind="stable")
+    choice = len(index) if allowed is None else int(allowed.sum())
+    sure = sureness(words, reading.shares, choice, near is not None)
     if past:
-        bonus = np.array([past.get(slot, 0.0) for slot in slots.tolist()], np.float32)
-        values = values + REMEMBERED * bonus
-    order = np.argsort(-values, kind="stable")
-    ranked, sorted_values = slots[order], values[order]
-    scores = sureness(sorted_values, features[order[0]], near is not None, past.get(int(ranked[0]), 0.0))
-    return Ranking(ranked, scores, features, found, order, near is not None)
+        sure = max(sure, _logistic(SURE_AGAIN * (past.get(int(slots[order[0]]), (0, 0.0))[1] - LIKE_BEFORE)))
+    scores = sure * (chance[order] / chance[order[0]]) ** FALL
+    features = measured[best_way, np.arange(len(slots))]
+    return Ranking(slots[order], scores, features, found, order, near is not None)
 
 
-def _past(index: Index, remembered: dict[str, float], allowed: Array | None) -> dict[int, float]:
-    """By slot, the best thirty."""
-    slots = {index.slots[tool]: like for tool, like in remembered.items() if tool in index.slots}
-    if allowed is not None:
-        slots = {slot: like for slot, like in slots.items() if allowed[slot]}
-    return dict(sorted(slots.items(), key=lambda one: -one[1])[:30])
+def chances(values: Array, shares: Array, others: Array | float = 0.0) -> Array:
+    """How likely each candidate is the tool meant, in each way to read the request: a softmax for each, by its share.
+    `others` is what stands against the candidates besides."""
+    best = values.max(1, keepdims=True, initial=0.0)
+    power = np.exp(values - best)
+    against = power.sum(1, keepdims=True) + others * np.exp(-best)
+    likely: Array = power * (shares[:, None] / against)
+    return likely
 
 
-def sureness(values: Array, features_of_best: Array, with_model: bool, remembered: float = 0.0) -> Array:
-    """The scores of candidates in order: how sure the best makes one, and less the further one is behind it."""
-    table = weights.SURE
-    top = features_of_best.tolist()
-    name = "model" if with_model else "plain"
-    z = table.get(f"{name} bias", 0.0) + sum(weight * top[n] for n, weight in _sure_row(with_model))
-    best = max(_logistic(z), _logistic(SURE_AGAIN * (remembered - LIKE_BEFORE)) if remembered else 0.0)
-    behind = (values[0] - values) * table.get(f"{name} fall", 0.1)
-    scores: Array = (best * np.exp(-behind)).astype(np.float32)
-    return scores
+def evidence(values: Array, shares: Array, usual: float) -> tuple[float, float]:
+    """What tells whether a request has a tool among these: the chance of the first five, and by how much the best one's
+    value is above the middle one's.
+
+    Where there are fewer than CANDIDATES, tools of a usual value stand in for the others, so that the best of a few
+    is not likely only because they are few."""
+    missing = max(0, CANDIDATES - values.shape[1])
+    likely = chances(values, shares, missing * math.exp(usual))
+    chance = likely.sum(0)
+    best = int(chance.argmax())
+    five = float(np.sort(chance)[-5:].sum())
+    way = values[likely[:, best].argmax()]
+    return five, float(way[best] - np.median(np.append(way, [usual] * missing)))
+
+
+def _past(index: Index, remembered: Recalled, allowed: Array | None) -> dict[int, tuple[int, float]]:
+    """By slot, the place of a tool in what is remembered, and how like its likest request is."""
+    both = enumerate(zip(remembered.tools, remembered.alike.tolist(), strict=True))
+    slots = {index.slots[tool]: (place, like) for place, (tool, like) in both if tool in index.slots}
+    return {slot: one for slot, one in slots.items() if allowed is None or allowed[slot]}
+
+
+def sureness(values: Array, shares: Array, choice: int, with_model: bool) -> float:
+    """How likely a tool for the request is among the first five, of a `choice` of so many tools: the best of many is
+    more often good by chance."""
+    sure = weights.SURE["model" if with_model else "plain"]
+    five, value = evidence(values, shares, sure["usual"])
+    return _logistic(sure["bias"] + sure["five"] * five + sure["value"] * value + sure["size"] * size_of(choice))
+
+
+def size_of(choice: int) -> float:
+    """The logarithm of a number of tools, of as many as were seen when it was fitted."""
+    return math.log(max(1, min(choice, MOST_SEEN)))
 
 
 def _logistic(z: float) -> float:

@@ -189,8 +189,9 @@ class Selector:
 
         index = self._index
         near = self._vectors.near(request.text, index.size) if self._vectors is not None else None
-        remembered = self._usage.like(request) if self._learn else None
-        ranking = rank(index, Reading(index, request), self._allowed(options), near, remembered)
+        reading = Reading(index, request)
+        remembered = self._usage.recall(reading) if self._learn else None
+        ranking = rank(index, reading, self._allowed(options), near, remembered)
         both = zip(ranking.scores.tolist(), ranking.slots.tolist(), strict=True)
         scored = [(score, slot, n) for n, (score, slot) in enumerate(both)]
         kept, total = self._cut(scored, options)

@@ -16,13 +16,13 @@ from ..frozen import dataclass
 from ..journal.use import KEPT_USES, ToolUse, UseStore
 
 if TYPE_CHECKING:
-    from .memory import Memory
-    from .request import Request
+    from .features import Reading
+    from .memory import Memory, Recalled
 
 LONGEST: Final = 500  # characters of a request that are kept
 SWING: Final = 0.2  # by how much of it a success rate moves a score at most, either way
 _USE: Final[dict[str, Any]] = {"tool": str, "request": str, "successes": int, "failures": int, "at": (int, float)}
-_DOUBT: Final = 4.0  # as if so many uses had been seen before, half of them successes
+_DOUBT: Final = 10.0  # as if so many uses had been seen before, half of them successes
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +117,16 @@ class Usage:
             self._keeper().delete_uses(tool)
         return gone
 
-    def like(self, request: Request) -> dict[str, float]:
-        """How like what a tool answered before a request is: 0 to 1 by tool, where above 0."""
+    def recall(self, reading: Reading) -> Recalled | None:
+        """What the requests that tools answered before say of another; None when there are none."""
         self._load()
         if not self._requests:
-            return {}
+            return None
         if self._memory is None:
             from .memory import Memory
 
             self._memory = Memory([use for known in self._requests.values() for use in known.values()])
-        return self._memory.like(request)
+        return self._memory.recall(reading)
 
 
 def _kept(query: str) -> str:

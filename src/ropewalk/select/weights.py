@@ -1,7 +1,7 @@
 """The weights of the features (see features.NAMES), and how sure a score makes one.
 
 Made by `bench/select_fit.py --write` on the sets metatool, bfcl, sealtools, each counting the same.
-PLAIN is without a model, MODEL with one; SURE is for both.
+PLAIN is without a model, MODEL with one; SURE is for either.
 """
 
 from __future__ import annotations
@@ -9,52 +9,32 @@ from __future__ import annotations
 from typing import Final
 
 PLAIN: Final[dict[str, float]] = {
-    "coverage": 1.94,
-    "in parameters": 1.906,
-    "name covered": 2.145,
-    "description covered": 2.869,
-    "neighbours": 1.087,
-    "letters of name": 0.856,
-    "meaning": 0.732,
-    "best meaning": 0.91,
-    "best clause": 2.255,
-    "first in a clause": 0.477,
-    "clause covered": 0.642,
-    "meaning of a clause": 3.076,
-    "exact words": 0.907,
+    "coverage": 3.759,
+    "in parameters": 2.443,
+    "name covered": 2.497,
+    "description covered": 4.578,
+    "neighbours": 4.547,
+    "letters of name": 1.064,
+    "meaning": 2.813,
+    "best meaning": 2.938,
+    "exact words": 1.179,
+    "best words": 1.697,
 }
 MODEL: Final[dict[str, float]] = {
-    "coverage": 0.526,
-    "in parameters": 2.012,
-    "name covered": 1.765,
-    "description covered": 1.847,
-    "neighbours": 1.082,
-    "letters of name": 0.783,
-    "meaning": 0.097,
-    "best meaning": 0.121,
-    "best clause": 2.127,
-    "first in a clause": 0.43,
-    "clause covered": 0.809,
-    "meaning of a clause": 2.442,
-    "exact words": 1.099,
-    "model": 3.403,
-    "best model": 2.268,
+    "coverage": 2.72,
+    "in parameters": 2.608,
+    "name covered": 2.049,
+    "description covered": 3.099,
+    "neighbours": 4.463,
+    "letters of name": 0.971,
+    "meaning": 1.105,
+    "best meaning": 1.162,
+    "exact words": 1.289,
+    "best words": 1.147,
+    "model": 6.063,
+    "best model": 4.69,
 }
-SURE: Final[dict[str, float]] = {
-    "plain bias": -2.766,
-    "plain coverage": 1.039,
-    "plain exact words": 1.363,
-    "plain clause covered": 2.081,
-    "plain meaning": 0.501,
-    "plain name covered": 1.232,
-    "plain fall": 0.08,
-    "plain evidence": 1.704,
-    "model bias": -2.316,
-    "model coverage": 0.872,
-    "model exact words": 1.2,
-    "model clause covered": 1.989,
-    "model meaning": 0.472,
-    "model name covered": 1.071,
-    "model evidence": 1.602,
-    "model fall": 0.08,
+SURE: Final[dict[str, dict[str, float]]] = {
+    "plain": {"bias": -1.027, "five": 2.649, "value": 0.348, "size": -0.339, "usual": 1.765},
+    "model": {"bias": -1.764, "five": 2.246, "value": 0.406, "size": -0.277, "usual": 0.417},
 }
