@@ -10,6 +10,7 @@ from ropewalk import tool
 from ropewalk.app import App
 from ropewalk.claude import complete_json_with_tools, complete_with_tools, select
 from ropewalk.errors import CompletionFailed, ConfigError, NotFound
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import ScriptedModel, wants
 
 
@@ -111,5 +112,29 @@ def test_tools_are_selected_for_a_request() -> None:
         assert [[one["name"] for one in request.tools] for request in model.requests] == [["send_mail"]] * 2
 
     asyncio.run(run())
+
+
+def test_the_selector_learns_from_how_tools_did() -> None:
+    @tool
+    async def broken(at: str) -> str:
+        """Never works."""
+        raise RuntimeError("no")
+
+    async def run() -> None:
+        calls = [wants("look", {"at": "x"}), wants("broken", {"at": "x"})]
+        model = ScriptedModel(calls, "done", wants("look", {"at": "x"}), "done", wants("look", {"at": "y"}), "done")
+        async with App(MemoryStore(durable=True), tools=[look, broken], model=model) as app:
+            await complete_with_tools("Where is Ann?", tools=["look", "broken"], app=app)
+            learnt = {(use.tool, use.request, use.successes, use.failures) for use in app.selector.learnt()}
+            assert learnt == {("look", "Where is Ann?", 1, 0), ("broken", "Where is Ann?", 0, 1)}
+            await complete_with_tools("And Bob?", tools=["look"], app=app, request="")
+            await complete_with_tools("And Cy?", tools=select("look at something"), app=app)
+            assert {use.request for use in app.selector.learnt("look")} == {"Where is Ann?", "look at something"}
+            assert app.selector.stats()["look"].successes == 3
+
+    asyncio.run(run())
+
+
+def test_without_an_app_there_is_no_selector() -> None:
     with pytest.raises(ConfigError, match="no selector"):
         asyncio.run(complete_with_tools("go", tools=select("x"), client=ScriptedModel("x")))

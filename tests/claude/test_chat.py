@@ -127,6 +127,26 @@ def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_pa
     assert (refused["is_error"], refused["content"]) == (True, "write was not called: not this one")
 
 
+def test_of_many_tools_a_prompt_has_those_that_fit_it_and_those_that_were_used(
+    chat: Any, api: StandIn, tmp_path: Path
+) -> None:
+    shelves = [f'@tool\ndef shelf_{n}(box: str) -> str:\n    """Counts boxes on shelf {n}."""\n' for n in range(60)]
+    (tmp_path / "rw_chat_tools.py").write_text(TOOLS + "".join(f"\n{shelf}    return box\n" for shelf in shelves))
+    api.answer(calls(("look", {"at": "the sea"})), {"content": "Blue."}, {"content": "Counted."})
+    done = chat("chat", "--json", input="look at something\ncount the boxes on shelf 7\n")
+    assert done.returncode == 0, done.stderr
+    offered = [[one["name"] for one in body["tools"]] for body in api.bodies]
+    assert "look" in offered[0]
+    assert len(offered[0]) <= 40
+    assert offered[2][0] == "look"  # it was used: what was said about it stays understandable
+    assert "shelf_7" in offered[2]
+    assert len(offered[2]) == 40
+    assert "· 40 of 62 tools fit" in done.stderr
+    learnt = chat("tools", "learnt", "--requests", "--json").stdout
+    assert "look at something" in learnt
+    assert "ropewalk:model" not in learnt
+
+
 def test_what_is_wrong_is_said(chat: Any, api: StandIn) -> None:
     done = chat("chat", "hi", "--tool", "lok")
     assert (done.returncode, "did you mean look?" in done.stderr) == (2, True)

@@ -20,7 +20,7 @@ from ..tools.toolbox import Toolbox
 from ..values import Json, closest
 from .approval import Ask, asking
 from .completion import Completion, completion_of
-from .given_tools import GivenTools, resolve
+from .given_tools import GivenTools, Selected, resolve
 from .hearing import Hearing
 from .memory import MemoryHost
 from .model import ModelClient
@@ -41,9 +41,16 @@ class Host(Protocol):
         ...
 
     async def execute(
-        self, loaded: Any, /, *, input: Json, run_id: str | None, on_event: Callable[[Event], None] | None
+        self,
+        loaded: Any,
+        /,
+        *,
+        input: Json,
+        run_id: str | None,
+        request: str | None,
+        on_event: Callable[[Event], None] | None,
     ) -> dict[str, Json]:
-        """The result of a run of it."""
+        """The result of a run of it; `request` is what the selector learns for."""
         ...
 
 
@@ -59,6 +66,7 @@ async def complete_with_tools(
     app: Any = None,
     client: ModelClient | None = None,
     run_id: str | None = None,
+    request: str | None = None,
     approve: bool | Collection[str] = False,
     ask: Ask | None = None,
     name: str = "agent",
@@ -68,8 +76,9 @@ async def complete_with_tools(
 
     A limit is no error: see `Completion.stop_reason`. CompletionFailed says that the model gave no answer. `messages`
     begin or go on with a conversation in the shapes of the Messages API, `prompt` is then added. With `app` the run
-    is in its store, under `run_id` if given, and `resume_completion` goes on with it after a crash. Tools in
-    `approve` (True: all) are called when `ask(tool, input)` says so. Other options: max_calls, max_tokens (per turn),
+    is in its store, under `run_id` if given, and `resume_completion` goes on with it after a crash; its selector learns
+    how the tools did for `request` (that of `select`, else the prompt; "": for none). Tools in `approve` (True: all)
+    are called when `ask(tool, input)` says so. Other options: max_calls, max_tokens (per turn),
     token_budget, cost_budget, result_size, cache, stream, thinking, effort, tool_choice, stop_sequences.
     """
     _check_options(options)
@@ -84,6 +93,7 @@ async def complete_with_tools(
         ask=ask,
         on_event=on_event,
         run_id=run_id,
+        request=request if request is not None else tools.query if isinstance(tools, Selected) else prompt,
     )
 
 
@@ -97,6 +107,7 @@ async def converse(
     ask: Ask | None = None,
     on_event: Listener | None = None,
     run_id: str | None = None,
+    request: str | None = None,
     lenient: bool = False,
 ) -> Completion:
     """Run an agent's document with these tools; with `lenient` tools that nothing has are left out, and said."""
@@ -110,7 +121,7 @@ async def converse(
         loaded = host.loaded(found)
         if run_id is not None:
             await try_again(host, run_id, hearing.watcher)
-        result = await host.execute(loaded, input=input, run_id=run_id, on_event=hearing.watcher)
+        result = await host.execute(loaded, input=input, run_id=run_id, request=request, on_event=hearing.watcher)
     return _completion(result, document.get("result_size"), warnings)
 
 

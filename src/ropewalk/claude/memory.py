@@ -48,9 +48,16 @@ class MemoryHost:
         return compile_document(document)
 
     async def execute(
-        self, loaded: Compiled, /, *, input: Json, run_id: str | None, on_event: Callable[[Event], None] | None
+        self,
+        loaded: Compiled,
+        /,
+        *,
+        input: Json,
+        run_id: str | None,
+        request: str | None,
+        on_event: Callable[[Event], None] | None,
     ) -> dict[str, Json]:
-        """Run it; connections that were opened for it are closed."""
+        """Run it; connections that were opened for it are closed. Nothing here learns from a request."""
         own = self._client is None
         new = NewRun(id=run_id or new_run_id(), kind=loaded.kind, name=loaded.name, input=input)
         job = Job(new=new, flow=loaded.flow, caller=self._runner, render=loaded.render, input=input, watcher=on_event)

@@ -1,9 +1,12 @@
-"""A conversation over several prompts: each is a run of its own that begins where the last one ended."""
+"""A conversation over several prompts: each is a run of its own that begins where the last one ended.
+
+Of more tools than a model should be told of, each prompt has those that fit it best, and those that were used before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from ..engine.engine import new_run_id
 from ..values import Json
@@ -12,9 +15,12 @@ from .completion import Completion
 from .loop import complete_with_tools
 from .turn import Listener
 
+MOST_TOOLS: Final = 40
+
 
 class Session:
-    """Says prompts one after another. `tools`, `approve` and `options` are those of `complete_with_tools`."""
+    """Says prompts one after another. `tools`, `approve` and `options` are those of `complete_with_tools`; a prompt has
+    at most `most_tools` of them, chosen by the app's selector. `on_run` hears the id of each run and its tools."""
 
     def __init__(
         self,
@@ -24,28 +30,39 @@ class Session:
         approve: Collection[str] = (),
         ask: Ask | None = None,
         on_event: Listener | None = None,
-        on_run: Callable[[str], None] | None = None,
+        on_run: Callable[[str, list[str]], None] | None = None,
+        most_tools: int = MOST_TOOLS,
         name: str = "chat",
         **options: Any,
     ) -> None:
         self._app, self._tools, self._options = app, list(tools), options
         self._more: dict[str, Any] = {"approve": set(approve), "ask": ask, "on_event": on_event, "name": name}
-        self._on_run = on_run
+        self._on_run, self._most = on_run, most_tools
+        self._used: dict[str, None] = {}
         self.messages: list[dict[str, Json]] = []
 
     async def say(self, prompt: str) -> Completion:
         """The answer to a prompt. What fails leaves the conversation as it was before."""
-        run_id = new_run_id()
+        run_id, tools = new_run_id(), self._fitting(prompt)
         if self._on_run is not None:
-            self._on_run(run_id)
+            self._on_run(run_id, tools)
         done = await complete_with_tools(
             prompt,
             messages=self.messages or None,
-            tools=self._tools,
+            tools=tools,
             app=self._app,
             run_id=run_id,
             **self._more,
             **self._options,
         )
         self.messages = done.messages
+        self._used |= dict.fromkeys(str(use["tool"]) for use in done.trace if use["tool"] is not None)
         return done
+
+    def _fitting(self, prompt: str) -> list[str]:
+        """The tools for a prompt: all where they are few, else those that fit it, after those that were used."""
+        if len(self._tools) <= self._most:
+            return self._tools
+        found = self._app.selector.select(prompt, maxResults=self._most, allowTools=self._tools)
+        fitting = dict.fromkeys([*list(self._used)[-self._most :], *(str(row["name"]) for row in found["results"])])
+        return list(fitting)[: self._most]

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from ..dialects.agent_flow import MODEL
 from ..ir import Flow
 from ..journal.journal import Entry
 from ..ops import calls_of
 
+_OWN: Final = MODEL.partition(":")[0] + ":"  # what agents are made of: nobody selects that
 _TURN: Final = re.compile(r"\[[^\]]*\]|@\d+$")
 
 
@@ -22,7 +24,7 @@ def outcomes(flow: Flow, history: Iterable[Entry]) -> dict[str, bool]:
     calls: dict[str, tuple[str, bool]] = {}
     for entry in history:
         tool = tools.get(entry.node)
-        if tool is not None and entry.kind in ("call", "call_failed", "attempt"):
+        if tool is not None and not tool.startswith(_OWN) and entry.kind in ("call", "call_failed", "attempt"):
             place = _TURN.sub("", entry.path)
             if entry.kind == "call" or place not in calls:
                 calls[place] = (tool, entry.kind == "call")

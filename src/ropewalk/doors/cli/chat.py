@@ -50,6 +50,10 @@ def chat(
     max_rounds: Annotated[
         int, Parameter(validator=validators.Number(gte=1), help="At most so many turns of the model per prompt.")
     ] = 20,
+    max_tools: Annotated[
+        int,
+        Parameter(validator=validators.Number(gte=1), help="Offer at most so many per prompt: those that fit."),
+    ] = 40,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
@@ -63,13 +67,20 @@ def chat(
         tools = _named(app, tool)
         allowed = {one.id for one in _named(app, yes)} if yes else set()
         talk = _Talk(json, prompt is None and sys.stdin.isatty())
+
+        def began(run_id: str, offered: list[str]) -> None:
+            interrupts.running(run_id)
+            if len(offered) < len(tools):
+                talk.tell(f"· {len(offered)} of {len(tools)} tools fit")
+
         session = Session(
             app,
             tools=[one.id for one in tools],
             approve=[one.id for one in tools if one.has_side_effects and one.id not in allowed],
             ask=talk.ask,
             on_event=talk.hear,
-            on_run=interrupts.running,
+            on_run=began,
+            most_tools=max_tools,
             model=model,
             system=system,
             max_rounds=max_rounds,
@@ -89,7 +100,8 @@ def chat(
         said = talk.said
         return Answer(exit=code, data=said[0] if prompt is not None and said else {"answers": said})
 
-    return with_app(work, project=project, store=store)
+    # Here, whoever executes the project's runs else: who is asked for an approval sits here.
+    return with_app(work, project=project, store=store, engine="local")
 
 
 def _named(app: App, names: tuple[str, ...]) -> list[Tool]:

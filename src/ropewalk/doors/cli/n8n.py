@@ -65,7 +65,8 @@ def build(
         paths = {kind: str(file) for kind, file in files.items()}
         return Answer(exit=code, data={**data, "files": paths}, text="\n".join(f"{k}: {v}" for k, v in paths.items()))
 
-    return with_app(work, project=project, store=store)
+    # Here, whoever executes the project's runs else: workers do not have the tools of the phases.
+    return with_app(work, project=project, store=store, engine="local")
 
 
 def _tell(text: str) -> None:
