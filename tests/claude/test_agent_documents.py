@@ -40,6 +40,9 @@ async def find(topic: str) -> list[str]:
     return [f"All about {topic}"]
 
 
+LIMIT = "max_rounds: the limit of rounds was reached before the model had finished"
+
+
 def run(document: Any, model: ScriptedModel, input: Any = None, **more: Any) -> Any:
     async def body() -> Any:
         async with App("memory", tools=[find], model=model) as app:
@@ -65,7 +68,7 @@ def test_an_agent_runs_like_every_definition() -> None:
 def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
     done = run({**AGENT, "max_rounds": 1}, ScriptedModel(wants("find", {"topic": "x"})), {"topic": "x"})
     assert (done["status"], done["success"], done["stopReason"]) == ("completed", False, "max_rounds")
-    assert (done["error"]["message"], done["warnings"]) == ("the model had not finished: max_rounds", [])
+    assert (done["error"]["message"], done["warnings"]) == (LIMIT, [])
     done = run(AGENT, ScriptedModel(RuntimeError("no network")), {"topic": "x"})
     assert (done["status"], done["success"], done["result"]) == ("failed", False, None)
     assert done["error"]["message"] == "no network"
@@ -159,6 +162,15 @@ def test_an_agent_is_a_tool_of_a_chain_and_a_run_within_its_run() -> None:
     asyncio.run(body())
 
 
+def test_why_there_is_no_json_is_said_with_the_last_answer() -> None:
+    document = {"prompt": "x", "output_schema": {"type": "object", "required": ["n"]}, "max_corrections": 0}
+    done = run(document, ScriptedModel('{"m": 1}'))
+    assert (done["success"], done["result"]) == (False, None)
+    said = done["error"]["message"]
+    assert said.startswith("invalid_json: the answer did not fit its schema, also when asked again (answer: ")
+    assert said.endswith('"n" is a required property); its last answer: {"m": 1}')
+
+
 def test_an_agent_that_came_to_a_limit_is_a_tool_that_failed() -> None:
     chain = {"kind": "chain", "name": "c", "nodes": [
         {"id": "ask", "type": "tool", "tool": "librarian", "params": {"topic": "ropes"}},
@@ -169,7 +181,7 @@ def test_an_agent_that_came_to_a_limit_is_a_tool_that_failed() -> None:
             app.toolbox.register(app.as_tool({**AGENT, "max_rounds": 2}))
             done = await app.run(chain)
             assert done.status == "failed"
-            assert "the model had not finished: max_rounds" in str(done.to_dict()["errors"])
+            assert LIMIT in str(done.to_dict()["errors"])
 
     asyncio.run(body())
 

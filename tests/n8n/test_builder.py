@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ropewalk.app import App
-from ropewalk.errors import CompletionFailed, ModelError
+from ropewalk.claude import Answer
+from ropewalk.errors import CompletionFailed, JournalConflict, ModelError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.n8n import Built, WorkflowBuilder
 from ropewalk.n8n.report import as_json, as_text
@@ -122,6 +123,30 @@ def test_an_empty_draft_is_refused_although_n8n_mcp_calls_it_valid(lab: Lab) -> 
     assert (done.valid, done.repairs) == (False, 5)
     assert done.problems == ("the workflow is empty: it has no nodes",)
     assert len(tools_of(app)) == 2 + 5 + 1  # bounded
+
+
+@pytest.mark.node
+def test_a_model_that_will_not_repair_leaves_the_draft_and_what_is_wrong_with_it(lab: Lab) -> None:
+    refusal = Answer(content=[{"type": "text", "text": "No."}], stop_reason="refusal", cost=0.0)
+    done = built(lab.app(say(FOUND), say(BROKEN), mended(URL), refusal, WORDS))
+    assert (done.valid, done.repairs, done.documentation) == (False, 1, WORDS)
+    assert "a connection goes from a node 'gett' that is not there; did you mean 'get'?" in done.problems
+    assert "validation-2: without a result: the model refused to go on" in done.degraded
+
+
+@pytest.mark.node
+def test_a_build_that_failed_goes_on_where_the_model_gave_no_answer(lab: Lab) -> None:
+    store = f"sqlite:///{lab.home}/runs.db"
+    with pytest.raises(CompletionFailed, match="overloaded"):
+        built(lab.app(say(FOUND), ModelError("overloaded"), store=store), run_id="joke")
+    app = lab.app(say(CONFIGURED), WORDS, store=store)
+    done = built(app, run_id="joke")
+    assert (done.valid, done.repairs, done.documentation) == (True, 0, WORDS)
+    assert [tool for tools in tools_of(app) for tool in tools][:1] == ["search_node_properties"]
+    other = lab.app("never asked", store=store)
+    with pytest.raises(JournalConflict, match="this build is of 'Every morning"):
+        asyncio.run(WorkflowBuilder(other).build("Something else", run_id="joke"))
+    assert tools_of(other) == []
 
 
 @pytest.mark.node

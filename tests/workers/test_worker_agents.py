@@ -67,4 +67,4 @@ def test_an_agent_that_comes_to_a_limit_has_not_succeeded(crew: Callable[..., Cr
     scene.hire()
     done = scene.run("run", "agent.yaml", "--id", "x", "--input", '{"name": "Ann"}')
     assert done.code == 1
-    assert "the model had not finished: max_rounds" in done.out
+    assert "max_rounds: the limit of rounds was reached before the model had finished" in done.out

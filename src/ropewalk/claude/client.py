@@ -9,6 +9,8 @@ by asking.
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -42,6 +44,7 @@ class ClaudeClient:
 
     async def turn(self, request: Request, tell: Tell, /) -> Answer:
         """One request to the Messages API, streamed unless it is set otherwise."""
+        await _imported()
         client = self._client()
         from anthropic import APIStatusError, BadRequestError
 
@@ -71,11 +74,8 @@ class ClaudeClient:
         loop = asyncio.get_running_loop()
         found = self._open.get(loop)
         if found is None:
-            try:
-                from anthropic import AsyncAnthropic
-            except ImportError as error:
-                said = "the model needs the package anthropic: pip install 'ropewalk[claude]'"
-                raise ModelError(said) from error
+            from anthropic import AsyncAnthropic
+
             given = self.settings
             found = AsyncAnthropic(
                 api_key=self._key,
@@ -127,6 +127,16 @@ class ClaudeClient:
         if request.tools:
             body["tools"] = list(request.tools)
         return body
+
+
+async def _imported() -> None:
+    """Import the SDK, which takes a second or more, where it does not hold up whatever else runs."""
+    if "anthropic" in sys.modules:
+        return
+    try:
+        await asyncio.to_thread(importlib.import_module, "anthropic")
+    except ImportError as error:
+        raise ModelError("the model needs the package anthropic: pip install 'ropewalk[claude]'") from error
 
 
 async def _streamed(client: AsyncAnthropic, body: dict[str, Any], tell: Tell) -> Any:

@@ -58,6 +58,8 @@ def decide(answer: Answer, before: Before) -> dict[str, Json]:
     totals["calls"] += sum(1 for use in uses if use["run"] is not None)
     if problems:
         totals["corrections"] += 1
+    if stop is not None and stop not in ENDS:
+        totals["why"] = _unfinished(stop, answer.details, problems, text)
     said: list[Json] = [{"role": "assistant", "content": content}] if content else []
     if uses:
         said.append({"role": "user", "content": [_result(use["id"]) for use in uses]})
@@ -157,6 +159,14 @@ class _Turn:
     def _unknown(self, name: Json) -> str:
         there = ", ".join(card.name for card in self.before.cards.cards) or "none"
         return f"there is no tool {name!r} here, and nothing was called; the tools are: {there}"
+
+
+def _unfinished(stop: str, details: str, problems: Sequence[str], text: str) -> str:
+    """Why a conversation is over that came to no end, and what was said last."""
+    said = f"{stop}: {REASONS.get(stop, 'the model stopped for this reason, which is not known here')}"
+    more = "; ".join(filter(None, [details, *problems]))
+    last = f"; its last answer: {text[:2000]}" if text else ""
+    return f"{said}{f' ({more})' if more else ''}{last}"
 
 
 def _made(trace: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .blocks import RESULT_SIZE, rendered
-from .decision import REASONS, Before, decide
+from .decision import Before, decide
 from .definitions import Cards, cards_of
 from .model import Answer, ModelClient, Request
 from .price import no_price
@@ -87,7 +87,7 @@ class Turns:
         _say(turn, tell)
         stop = turn["stop_reason"]
         if options.get("must_end") and stop is not None and stop not in ENDS:
-            raise ModelError(_unfinished(turn, str(stop)))
+            raise ModelError(turn["totals"]["why"])
         return turn
 
     def cards(self, tools: Sequence[str]) -> Cards:
@@ -155,13 +155,6 @@ def _trace(answer: Answer) -> None:
     for kind, count in answer.usage.items():
         if kind in _USAGE:
             span.set_attribute(_USAGE[kind], count)
-
-
-def _unfinished(turn: Mapping[str, Any], stop: str) -> str:
-    said = f"{stop}: {REASONS.get(stop, 'the model stopped for this reason, which is not known here')}"
-    wrong = "; ".join(turn["problems"])
-    last = str(turn["text"])[:2000]
-    return f"{said}{f' ({wrong})' if wrong else ''}{f'; its last answer: {last}' if last else ''}"
 
 
 __all__ = ["Listener", "Turns", "listening", "model_tool"]

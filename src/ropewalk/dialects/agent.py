@@ -165,14 +165,14 @@ class Rendering:
             "stopReason": reason,
             "warnings": list((value.get("totals") or {}).get("notes", ())),
             "conversation": ending.value,
-            "error": _unfinished(reason) if cut else _error(ending.error),
+            "error": _unfinished(value) if cut else _error(ending.error),
             "duration": round(ending.duration * 1000, 3),
         }
 
 
-def _unfinished(reason: Json) -> Json:
-    """A limit, or a reason of the model's, is no failure of a node: the run is over, and its task is not."""
-    return {"nodeId": None, "message": f"the model had not finished: {reason}", "kind": "Unfinished"}
+def _unfinished(value: Mapping[str, Any]) -> Json:
+    """A limit, or a reason of the model's, is no failure of a node: the run is over, and its task is not done."""
+    return {"nodeId": None, "message": (value.get("totals") or {}).get("why"), "kind": "Unfinished"}
 
 
 def _error(error: Exception | None) -> Json:

@@ -156,14 +156,12 @@ class _Build:
             verdict = await self._judge(made)
             if not verdict.problems or repairs == MOST_REPAIRS:
                 break
-            done = await self._phase(
-                VALIDATION,
-                suffix=f"-{repairs + 1}",
-                problems=[*verdict.problems, *wrong],
-                draft=made.draft,
-                workflow=made.workflow,
-                essentials=self._known.essentials(node["type"] for node in made.draft["nodes"]),
-            )
+            try:
+                done = await self._repairing(made, [*verdict.problems, *wrong], f"-{repairs + 1}")
+            except CompletionFailed as failed:
+                if failed.completion is None:
+                    raise
+                break  # the draft as it is, and what is wrong with it, is worth more than nothing
             self._round = f"-{repairs + 1}"
             draft, wrong = mend(made.draft, done.value["operations"])
             await self._learn(draft)
@@ -171,6 +169,17 @@ class _Build:
         if not repairs:
             self._passed.append(Passed(name=VALIDATION.name, usage={}, degraded=_unjudged(verdict)))
         return made, verdict, repairs
+
+    async def _repairing(self, made: Made, wrong: list[str], suffix: str) -> PhaseResult:
+        essentials = self._known.essentials(node["type"] for node in made.draft["nodes"])
+        return await self._phase(
+            VALIDATION,
+            suffix=suffix,
+            problems=list(wrong),
+            draft=made.draft,
+            workflow=made.workflow,
+            essentials=essentials,
+        )
 
     async def _judge(self, made: Made) -> _Verdict:
         """Our own refusals, then n8n-mcp's word."""
@@ -251,7 +260,9 @@ class _Build:
 
 def _passed(name: str, done: PhaseResult, missing: str | None, run_id: str) -> Passed:
     completion = done.completion
-    without = (f"without tools: {missing}",) if missing else ()
+    without = [f"without tools: {missing}"] if missing else []
+    if not done.success:
+        without.append(f"without a result: {completion.why}")
     return Passed(
         name=name,
         success=completion.stop_reason in ENDS,

@@ -166,7 +166,9 @@ class _Talk:
     async def ask(self, tool: str, given: dict[str, Any]) -> bool | str:
         """Whether a tool may be called with these arguments."""
         if not self.interactive:
-            return f"it is not marked as read-only, and there is no terminal to ask on; --yes {tool} allows it"
+            why = f"it is not marked as read-only, and there is no terminal to ask on; --yes {tool} allows it"
+            self.tell(f"✗ {tool}: {why}")
+            return why
         async with self._asking:
             if tool in self._always:
                 return True

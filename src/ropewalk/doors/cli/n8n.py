@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
+from ...engine.engine import new_run_id
+from ...errors import CompletionFailed
 from ...source import visible
 from .answer import Answer
 from .exits import DONE, FAILED
@@ -50,7 +52,14 @@ def build(
 
         more = {} if model is None else {"model": model}
         builder = WorkflowBuilder(app, tools=not no_tools, **more)
-        built = await builder.build(prompt, run_id=run_id, on_phase=lambda name: _tell(f"· {name}"))
+        own = run_id or new_run_id()
+        _tell(f"build {own}")  # before anything can go wrong
+        try:
+            built = await builder.build(prompt, run_id=own, on_phase=lambda name: _tell(f"· {name}"))
+        except CompletionFailed as failed:
+            if failed.completion is None:  # nothing was said that would only be said again
+                _tell(f"to go on from here, say the same again with --run-id {own}")
+            raise
         written = orjson.dumps(built.workflow, option=orjson.OPT_INDENT_2).decode() + "\n"
         report, data = as_text(built), {"workflow": built.workflow, "report": as_json(built)}
         code = DONE if built.valid else FAILED

@@ -158,8 +158,9 @@ def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -
     `where` has the places of nodes, `options` those that name the same store."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
-    mark = "✗" if status == "completed" and ended(data) != DONE else _MARK.get(status, "✗")
-    lines = [f"{mark} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
+    if status == "completed" and ended(data) != DONE:
+        status = "ended before it was done"
+    lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e, where)}" for e in errors]
     lines += waits(data, options)
