@@ -59,6 +59,29 @@ def test_it_writes_importable_json_and_a_report(lab: Lab, api: StandIn) -> None:
     assert report.endswith(f"## Documentation\n\n{WORDS}\n")
 
 
+def test_what_is_not_valid_is_not_printed_and_can_be_written_without_being_paid_again(lab: Lab, api: StandIn) -> None:
+    api.answer(*({"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)))
+    done = command(lab, api)  # there is no n8n-mcp
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "not judged: n8n-mcp could not be asked" in done.stderr
+    [hint] = [line for line in done.stderr.splitlines() if line.startswith("The draft is not printed")]
+    done = command(lab, api, *hint.partition(": ")[2].replace("FILE", "joke.json").split())
+    assert (done.returncode, len(api.bodies)) == (1, 3)
+    assert len(json.loads((lab.home / "joke.draft.json").read_text())["nodes"]) == 3
+
+
+def test_a_build_that_failed_says_how_to_go_on(lab: Lab, api: StandIn) -> None:
+    refused = {"error": {"message": "not on this plan", "type": "permission_error"}, "status": 403}
+    api.answer({"content": say(FOUND)}, refused, {"content": say(CONFIGURED)}, {"content": WORDS})
+    done = command(lab, api)
+    assert done.returncode == 1
+    assert "not on this plan" in done.stderr
+    [hint] = [line for line in done.stderr.splitlines() if line.startswith("to go on from here")]
+    done = command(lab, api, "-o", "joke.json", *hint.split()[-2:])
+    assert "draft: joke.draft.json" in done.stdout, done.stderr
+    assert len(api.bodies) == 4  # discovery was not asked again
+
+
 def test_what_is_not_valid_is_written_as_a_draft(lab: Lab, api: StandIn) -> None:
     # Without n8n-mcp, too: what we refuse needs no judge.
     nothing = (say({"name": "Nothing", "nodes": []}), say({"nodes": [], "connections": []}))

@@ -61,7 +61,8 @@ def _calls(phase: Passed) -> str:
     if not phase.rounds:
         return "no model"
     tools = ", ".join(str(call["tool"]).rpartition(":")[2] for call in phase.calls)
-    return f"{phase.rounds} rounds" + (f", called {tools}" if tools else ", no calls")
+    rounds = "1 round" if phase.rounds == 1 else f"{phase.rounds} rounds"
+    return rounds + (f", called {tools}" if tools else ", no calls")
 
 
 def _credential(one: Json) -> str:

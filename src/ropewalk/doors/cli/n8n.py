@@ -65,6 +65,8 @@ def build(
         code = DONE if built.valid else FAILED
         if output is None:
             _tell(report)
+            if not built.valid and not json:
+                _tell(f"The draft is not printed; this writes it, and asks nothing again: -o FILE --run-id {own}")
             return Answer(exit=code, data=data, text=written.rstrip("\n") if built.valid else None)
         files: dict[str, Any] = {"report": output.with_suffix(".report.md")}
         files["workflow" if built.valid else "draft"] = output if built.valid else output.with_suffix(".draft.json")
