@@ -28,6 +28,7 @@ from .table import duration, first_line
 if TYPE_CHECKING:
     from ...app import App
     from ...claude import Completion
+    from ...claude.session import Session
     from ...tools.tool import Tool
 
 _LONGEST = 200
@@ -86,17 +87,7 @@ def chat(
             max_rounds=max_rounds,
         )
         talk.begin(app, tools)
-        code = DONE
-        async for line in talk.prompts(prompt):
-            try:
-                done = await session.say(line)
-            except CompletionFailed as error:
-                if not talk.interactive:
-                    raise
-                talk.tell(explain(error))
-                continue
-            talk.answered(line, done)
-            code = DONE if done.finished else FAILED
+        code = await talk.through(session, prompt)
         said = talk.said
         return Answer(exit=code, data=said[0] if prompt is not None and said else {"answers": said})
 
@@ -136,6 +127,21 @@ class _Talk:
             self.tell(f"{len(tools)} tools; Ctrl-D ends")
         for name, why in app.toolbox.failures.items():
             self.tell(f"! {name}: {why}")
+
+    async def through(self, session: Session, given: str | None) -> int:
+        """Say every prompt; gives the exit code."""
+        code = DONE
+        async for line in self.prompts(given):
+            try:
+                done = await session.say(line)
+            except CompletionFailed as error:
+                if not self.interactive:
+                    raise
+                self.tell(explain(error))
+                continue
+            self.answered(line, done)
+            code = DONE if done.finished else FAILED
+        return code
 
     async def prompts(self, given: str | None) -> AsyncIterator[str]:
         """The one that was given, or the lines of standard input."""
