@@ -32,6 +32,7 @@ SATURATION: Final = 1.2
 BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
 NAME_WORDS: Final = 8
 FIELD_BITS: Final = len(FIELDS)
+_MEANT: Final = (1.0, 0.7, 0.25, 0.4)  # what words count for meaning: of name, description, parameters, category
 _BITS: Final = tuple([1 << n for n in range(BITS)])
 _FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
 
@@ -88,7 +89,6 @@ class Index:
         old = self._columns() if self.cards else {}
         size = self.lexicon.size
         self.vectors = np.zeros((room, size), np.float32)
-        self.name_vectors = np.zeros((room, size), np.float32)
         self.name_terms = np.full((room, NAME_WORDS), -1, np.int32)
         self.described = np.ones(room, np.float32)
         self.words = np.zeros(room, np.int32)
@@ -164,7 +164,7 @@ class Index:
                 self._forget(term)
         self.numbers[slot] = self.impacts[slot] = b""
         self.alive[slot] = False
-        self.vectors[slot] = self.name_vectors[slot] = 0
+        self.vectors[slot] = 0
         self.name_terms[slot] = -1
         self._free.append(slot)
         self.version += 1
@@ -205,30 +205,27 @@ class Index:
         kept += [told(normalised(text), most) for text, most in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)]
         tf: dict[str, float] = {}
         where: dict[str, int] = {}
+        spelt = self.spelling.stems
         for number, field in enumerate(kept):
             if not field:
                 continue
             levelled = 1 - LEVELLING[number] + LEVELLING[number] * len(field) / USUAL[number]
             share, bit = WEIGHTS[number] / levelled, 1 << number
             for stem, count in Counter([stem for stem, _ in field]).items():
-                tf[stem] = tf.get(stem, 0.0) + share * min(count, 4)
+                tf[stem] = tf.get(stem, 0.0) + share * (count if count < 4 else 4)
                 where[stem] = where.get(stem, 0) | bit
-        spelt = self.spelling.stems
-        for field in kept:
-            for stem, plain in field:
-                if plain not in spelt:
-                    self.spelling.put(plain, stem)
-        terms, ids, impacts = self.terms, array("i"), array("f")
-        for stem, amount in tf.items():
+        for stem, plain in [one for field in kept for one in field if one[1] not in spelt]:
+            self.spelling.put(plain, stem)
+        terms, postings, counts = self.terms, self.postings, self.counts
+        ids, impacts = array("i"), array("f")
+        for (stem, amount), fields in zip(tf.items(), where.values(), strict=True):
             known = terms.get(stem)
             number = self.term(stem) if known is None else known
             impact = amount / (SATURATION + amount)
-            ids.append(number << FIELD_BITS | where[stem])
+            ids.append(number << FIELD_BITS | fields)
             impacts.append(impact)
-            posting = self.postings[number]
-            assert posting is not None
-            posting.put(slot, impact, where[stem])
-            self.counts[number] += 1
+            postings[number].put(slot, impact, fields)  # type: ignore[union-attr]
+            counts[number] += 1
         self.numbers[slot], self.impacts[slot] = ids.tobytes(), impacts.tobytes()
         self.words[slot] = len(ids)
         self._columns_of(slot, kept, name)
@@ -242,19 +239,17 @@ class Index:
         pairs = pairs_of([stem for stem, _ in kept[0]]) | pairs_of([stem for stem, _ in kept[1]])
         self.marks[slot] = signature(marks, pairs | pairs_of([stem for stem, _ in kept[2]]))
         self.trigram_counts[slot] = max(1, marks.bit_count())
-        said = [(plain, 1.0) for _, plain in kept[0]] + [(plain, 0.7) for _, plain in kept[1][:80]]
-        said += [(plain, 0.25) for _, plain in kept[2][:40]] + [(plain, 0.4) for _, plain in kept[4][:20]]
-        rows_of = self.lexicon.rows
-        rows, weights, named = list[int](), list[float](), 0
-        for place, (plain, weight) in enumerate(said, 1):
-            pieces = rows_of(plain)
-            rows += pieces
-            weights += [weight / len(pieces)] * len(pieces) if len(pieces) > 1 else [weight] * len(pieces)
-            if place == len(kept[0]):
-                named = len(rows)
-        both = np.array([weights, weights], np.float32)
-        both[0, named:] = 0.0
-        self.name_vectors[slot], self.vectors[slot] = self.lexicon.directions(rows, both)
+        rows_of, rows, weights = self.lexicon.rows, list[int](), list[float]()
+        for words_of, weight in zip((kept[0], kept[1][:80], kept[2][:40], kept[4][:20]), _MEANT, strict=True):
+            for _, plain in words_of:
+                pieces = rows_of(plain)
+                if len(pieces) == 1:
+                    rows.append(pieces[0])
+                    weights.append(weight)
+                elif pieces:
+                    rows += pieces
+                    weights += [weight / len(pieces)] * len(pieces)
+        self.vectors[slot] = self.lexicon.directions(rows, np.array(weights, np.float32)[None])[0]
 
     def _opened(self, name: list[Word]) -> list[Word]:
         """A name's words with those that were run together in one of them (`airquality`)."""

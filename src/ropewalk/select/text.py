@@ -62,6 +62,7 @@ class _Stems(threading.local):
         self._stemmer: Any = import_module("Stemmer").Stemmer("english", 0)  # native: only where tools are selected
         self._known: dict[str, str] = {}
         self.known_pieces: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.known_telling: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def __call__(self, word: str) -> str:
         stem = self._known.get(word)
@@ -78,6 +79,15 @@ class _Stems(threading.local):
             if len(self.known_pieces) > 200_000:
                 self.known_pieces.clear()
             found = self.known_pieces[surface] = tuple(_split(surface, self))
+        return found
+
+    def telling(self, surface: str) -> tuple[tuple[str, str], ...]:
+        """Those of its pieces that are no stop words."""
+        if len(self.known_telling) > 200_000:
+            self.known_telling.clear()
+        pieces = self.pieces(surface)
+        left = tuple([one for one in pieces if one[1] not in STOP])
+        found = self.known_telling[surface] = pieces if len(left) == len(pieces) else left
         return found
 
 
@@ -116,15 +126,17 @@ def words(text: str, limit: int = 100_000) -> list[Word]:
 def told(text: str, limit: int) -> list[tuple[str, str]]:
     """(stem, word) of the words of a normalised text that say something: without places, and no stop words."""
     stems = stemmer()
-    pieces, known, found, count = stems.pieces, stems.known_pieces, list[tuple[str, str]](), 0
+    telling, known, found, left = stems.telling, stems.known_telling, list[tuple[str, str]](), limit
+    bounded = len(text) >= limit  # else there is no room for so many words
     for surface in _SURFACE.findall(text):
-        if count >= limit:
-            break
-        made = known.get(surface) or pieces(surface)
-        count += len(made)
-        for one in made:
-            if one[1] not in STOP:
-                found.append(one)
+        made = known.get(surface)
+        if made is None:
+            made = telling(surface)
+        found += made
+        if bounded:
+            left -= len(stems.pieces(surface))
+            if left <= 0:
+                break
     return found
 
 
