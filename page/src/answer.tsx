@@ -4,16 +4,16 @@ import { ask, runAt, type Wait } from "./api";
 import { Act, JsonField, When, readJson } from "./parts";
 import { Link, runPlace } from "./place";
 
-export function Answer({ run, wait, done, named }: { run: string; wait: Wait; done: () => void; named?: boolean }) {
+export function Answer({ run, wait, done, name }: { run: string; wait: Wait; done: () => void; name?: string }) {
   const [note, setNote] = useState("");
   const [payload, setPayload] = useState("");
   const approve = (approved: boolean) => ask(runAt(run, "/approve"), { node: wait.path, approved, note: note || null }).then(done);
   return (
     <section className="waiting" aria-label={`${wait.path} waits`}>
       <p>
-        {named && <><Link to={runPlace(run)} data-row="">{run}</Link>{" · "}</>}
+        {name && <><Link to={runPlace(run)} data-row="" dir="auto" title={run}>{name}</Link> <small>{name !== run && run}</small>{" · "}</>}
         <code>{wait.path}</code>{" "}
-        {wait.approval !== undefined ? <>asks: <strong>{wait.approval}</strong></> : <>waits for the event <strong>{wait.event}</strong></>}
+        {wait.approval !== undefined ? <>asks: <strong dir="auto">{wait.approval}</strong></> : <>waits for the event <strong>{wait.event}</strong></>}
         <small> since <When at={wait.since} />{wait.due && <>, until <When at={wait.due} /></>}</small>
       </p>
       {wait.approval !== undefined ? (

@@ -4,7 +4,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 
 export type RunLine = {
   id: string; name: string; kind: string; status: string; startTime: string; endTime: string | null;
-  currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean;
+  currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean;
 };
 export type Step = {
   path: string; node: string; kind: string; status: "ok" | "failed" | "skipped" | "decided";
@@ -61,7 +61,11 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
   throw new Refused(answer.status, told.message ?? String(answer.status), told.problems);
 }
 
+/** Of a list that is too long to ask for at once: so many at a time. */
+export const PAGE = 100;
 export const runAt = (id: string, rest = "") => `/api/runs/${encodeURIComponent(id)}${rest}`;
 export const toolId = (tool: Tool) => (tool.namespace ? `${tool.namespace}:${tool.name}` : tool.name);
+/** What a run is at; one that is queued or whose process is gone is running to the store. */
+export const standing = (run: RunLine) => (run.interrupted ? "interrupted" : run.queued ? "queued" : run.status);
 export const ENDED = new Set(["completed", "partial", "failed", "stopped", "timeout", "parked"]);
 export const said = (error: unknown) => (error instanceof Error ? error.message : String(error));

@@ -2,12 +2,14 @@
 import { useState } from "react";
 import { ask, type Definition as Whole, type DefinitionLine, type Graph as Given, type Json, type Problem } from "./api";
 import { Graph } from "./graph";
-import { Act, JsonField, Problems, Trouble, Value, When, arrows, readJson, useAsked } from "./parts";
+import { Act, Empty, JsonField, Problems, Trouble, Value, When, arrows, readJson, useAsked, useTitle } from "./parts";
+import { Fields, example } from "./schema";
 import { Link, definitionPlace, go, runPlace } from "./place";
 
 export function Definitions() {
   const [text, setText] = useState("");
   const { found, error } = useAsked((signal) => ask<{ definitions: DefinitionLine[] }>("/api/definitions", undefined, signal), [], 5000);
+  useTitle("Definitions");
   const all = found?.definitions ?? [];
   const fit = all.filter((one) => `${one.id}\n${one.name}\n${one.description}`.toLowerCase().includes(text.toLowerCase()));
   return (
@@ -17,34 +19,39 @@ export function Definitions() {
         <input type="search" placeholder="Search" aria-label="Search definitions" value={text} onChange={(event) => setText(event.target.value)} />
       </div>
       <Trouble error={error} />
-      {found && !fit.length && (
-        <p className="empty">{all.length ? "No definition fits." : <>None is stored. Store one with <code>ropewalk chains create FILE</code>, or run a document:</>}</p>
-      )}
+      {!found && !error && <p className="empty" role="status">Loading…</p>}
+      {found && !fit.length && (all.length
+        ? <Empty title="No definition fits."><button onClick={() => setText("")}>Show every definition</button></Empty>
+        : <Empty title="No definition is stored.">
+            Store one with <code>ropewalk chains create FILE</code>, and it can be started here; or run a document right away.
+          </Empty>)}
       <div className="cards" onKeyDown={arrows}>
         {fit.map((one) => (
           <Link key={`${one.kind} ${one.id}`} data-row="" className="card" to={definitionPlace(one.kind, one.id)}>
-            <strong>{one.name || one.id}</strong>
-            <small>{one.kind} · {one.id} · {one.runCount.toLocaleString()} runs</small>
-            {one.description && <span>{one.description}</span>}
+            <strong dir="auto">{one.name || one.id}</strong>
+            <small>{one.kind} · {one.id} · {countOf(one.runCount)}</small>
+            {one.description && <span dir="auto">{one.description}</span>}
           </Link>
         ))}
       </div>
-      <RunDocument />
+      {found && <RunDocument open={!all.length} />}
     </>
   );
 }
 
-function RunDocument() {
+const countOf = (runs: number) => `${runs.toLocaleString()} ${runs === 1 ? "run" : "runs"}`;
+
+function RunDocument({ open }: { open: boolean }) {
   const [text, setText] = useState("");
   const [input, setInput] = useState("");
   const [checked, setChecked] = useState<{ valid: boolean; problems: Problem[]; warnings: Problem[]; graph?: Given } | null>(null);
   const [chosen, setChosen] = useState<string | null>(null);
   return (
-    <details className="panel">
+    <details className="panel" open={open || undefined}>
       <summary>Run a document</summary>
       <label className="field">
         <span>A chain or composition, as YAML or JSON</span>
-        <textarea rows={12} spellCheck={false} value={text} onChange={(event) => (setText(event.target.value), setChecked(null))} />
+        <textarea rows={12} spellCheck={false} placeholder={EXAMPLE} value={text} onChange={(event) => (setText(event.target.value), setChecked(null))} />
       </label>
       <JsonField label="Input (JSON)" text={input} onText={setInput} rows={4} />
       <div className="acts">
@@ -54,7 +61,7 @@ function RunDocument() {
           go(runPlace(begun.runId));
         }}>Start</Act>
       </div>
-      {checked && <p role="status">{checked.valid ? "Nothing is wrong with it." : "It is wrong:"}</p>}
+      {checked && <p role="status">{checked.valid ? "✓ Nothing is wrong with it." : "✕ It cannot run:"}</p>}
       {checked && <Problems of={[...checked.problems, ...checked.warnings]} />}
       {checked?.graph && <div className="work"><Graph key={JSON.stringify(checked.graph)} graph={checked.graph} chosen={chosen} choose={setChosen} /></div>}
     </details>
@@ -65,17 +72,26 @@ export function Definition({ kind, id }: { kind: string; id: string }) {
   const at = `/api/definitions/${encodeURIComponent(kind)}/${encodeURIComponent(id)}`;
   const { found, error } = useAsked((signal) => ask<Whole>(at, undefined, signal), [at]);
   const [chosen, setChosen] = useState<string | null>(null);
-  if (!found) return <><h1>{kind} {id}</h1><Trouble error={error} /></>;
+  useTitle(found ? found.name || found.id : "");
+  if (!found) {
+    return (
+      <>
+        <h1 dir="auto">{kind} {id}</h1>
+        <Trouble error={error} />
+        {error ? <p className="empty"><Link to="/definitions">All definitions</Link></p> : <p className="empty" role="status">Loading…</p>}
+      </>
+    );
+  }
   return (
-    <div className="run">
+    <div className="run fill">
       <div className="about">
-        <h1>{found.name || found.id}</h1>
-        <span className="facts">
-          {found.kind} · <code>{found.id}</code> · <When at={found.created} /> ·{" "}
-          <Link to={`/runs?definition=${encodeURIComponent(found.id)}`}>{found.runCount.toLocaleString()} runs</Link>
-        </span>
+        <h1 dir="auto">{found.name || found.id}</h1>
       </div>
-      {found.description && <p>{found.description}</p>}
+      <p className="facts">
+        <span>{found.kind}</span><code>{found.id}</code><span>stored <When at={found.created} /></span>
+        <Link to={`/runs?definition=${encodeURIComponent(found.id)}`}>{countOf(found.runCount)}</Link>
+      </p>
+      {found.description && <p className="said" dir="auto">{found.description}</p>}
       <div className="work split">
         <Graph graph={found.graph} chosen={chosen} choose={setChosen} />
         <aside className="node">
@@ -89,12 +105,13 @@ export function Definition({ kind, id }: { kind: string; id: string }) {
 
 function Start({ kind, id, document }: { kind: string; id: string; document: Json }) {
   const given = document && typeof document === "object" && !Array.isArray(document) ? document : {};
-  const [input, setInput] = useState("{}");
+  const [input, setInput] = useState(() => JSON.stringify(example(given.inputSchema), null, 2));
   const [variables, setVariables] = useState("");
   return (
     <form onSubmit={(event) => event.preventDefault()}>
       <h2>Start</h2>
       <JsonField label="Input (JSON)" text={input} onText={setInput} />
+      <Fields of={given.inputSchema} label="What the input may have" />
       {given.variables && Object.keys(given.variables).length > 0 && (
         <JsonField label={`Variables that differ from ${JSON.stringify(given.variables)}`} text={variables} onText={setVariables} rows={2} />
       )}
@@ -107,3 +124,8 @@ function Start({ kind, id, document }: { kind: string; id: string; document: Jso
     </form>
   );
 }
+
+const EXAMPLE = `kind: chain
+name: hello
+nodes:
+  - {id: greet, type: tool, tool: NAME, params: {}}`;

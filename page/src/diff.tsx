@@ -1,6 +1,6 @@
 // Two runs side by side: only what differs.
 import { ask, runAt, type Json } from "./api";
-import { Status, Trouble, took, useAsked } from "./parts";
+import { Empty, Status, Trouble, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace } from "./place";
 
 type Head = { id: string; name: string; status: string; ms: number | null };
@@ -16,18 +16,21 @@ type Found = {
 
 export function Diff({ a, b }: { a: string; b: string }) {
   const { found, error } = useAsked((signal) => ask<Found>(runAt(a, `/diff?with=${encodeURIComponent(b)}`), undefined, signal), [a, b]);
+  useTitle(`${a} and ${b}`);
   return (
     <>
       <h1>Difference of two runs</h1>
       <Trouble error={error} />
+      {error ? <p className="empty">Check two runs in the <Link to="/runs">list of runs</Link> to compare them.</p> : null}
+      {!found && !error && <p className="empty" role="status">Loading…</p>}
       {found && (
         <>
           <table className="diff">
             <thead>
               <tr>
-                <th>{" "}</th>
+                <td />
                 {[found.a, found.b].map((one, i) => (
-                  <th key={i}>
+                  <th key={i} scope="col">
                     {"AB"[i]}: <Link to={runPlace(one.id)}>{one.name || one.id}</Link><br />
                     <code>{one.id}</code><br /><Status is={one.status} /> {took(one.ms)}
                   </th>
@@ -44,7 +47,10 @@ export function Diff({ a, b }: { a: string; b: string }) {
               {found.error && <tr><th>Error</th>{found.error.map((one, i) => <td key={i}>{show(one)}</td>)}</tr>}
             </tbody>
           </table>
-          <p className="empty">
+          {!found.input.length && !found.definition.length && !found.nodes.length && !found.result.length && !found.error && (
+            <Empty title="Nothing differs.">Definition, input, every node and the result are the same.</Empty>
+          )}
+          <p className="hint">
             {found.same.toLocaleString()} nodes are the same
             {found.nodesLeftOff > 0 && `; ${found.nodesLeftOff.toLocaleString()} more differ`}.{" "}
             <button onClick={() => go(`${runPlace(b)}/diff?with=${encodeURIComponent(a)}`)}>Swap</button>
@@ -70,14 +76,14 @@ function Node({ of }: { of: Change }) {
   if (of.what !== "changed") {
     const there = <td><Status is={String(of.status)} /></td>;
     const gone = <td><em>not there</em></td>;
-    return <tr><th><code>{of.path}</code></th>{of.what === "added" ? <>{gone}{there}</> : <>{there}{gone}</>}</tr>;
+    return <tr><th scope="row"><code>{of.path}</code></th>{of.what === "added" ? <>{gone}{there}</> : <>{there}{gone}</>}</tr>;
   }
   const status = of.status as [string, string];
   const ms = of.ms as [number, number];
   return (
     <>
       <tr>
-        <th><code>{of.path}</code></th>
+        <th scope="row"><code>{of.path}</code></th>
         {status.map((one, i) => <td key={i}><Status is={one} /> {took(ms[i])} {of.error?.[i] != null && <>{show(of.error[i])}</>}</td>)}
       </tr>
       <Rows title="value" of={of.value ?? []} inner />
@@ -85,6 +91,9 @@ function Node({ of }: { of: Change }) {
   );
 }
 
-const show = (value: Json | undefined) => (
-  <pre>{typeof value === "string" ? value : JSON.stringify(value, null, 1)}</pre>
-);
+const MOST = 4_000;
+
+function show(value: Json | undefined) {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1) ?? "";
+  return <pre dir="auto" tabIndex={text.length > 500 ? 0 : undefined}>{text.length > MOST ? `${text.slice(0, MOST)}… (${text.length.toLocaleString()} characters)` : text}</pre>;
+}

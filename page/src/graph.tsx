@@ -47,7 +47,7 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
   );
 });
 
-const LEAST = 0.75;  // what can still be read
+const LEAST = 0.62, READABLE = 0.75;  // what can still be read, and is read well
 const TYPES = { box: BoxNode };
 
 export type GraphProps = {
@@ -98,11 +98,12 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
     const tall = Math.max(...nodes.filter((node) => !node.parentId).map((node) => node.position.y + (node.height ?? 0)));
     const view = document.querySelector(".graph")?.getBoundingClientRect();
     requestAnimationFrame(() => {
-      if (about) void flow.fitView({ nodes: about, maxZoom: 1, minZoom: 0.7, duration: 0 });
+      const fits = view && wide * LEAST <= view.width - 32 && tall * LEAST <= view.height - 32;
+      if (about && !(first.current && fits)) void flow.fitView({ nodes: about, maxZoom: 1, minZoom: 0.7, duration: 0 });
       else if (first.current && view) {
         // Everything, unless that would be too small to read: then its beginning.
-        const zoom = Math.min(1, (view.width - 32) / wide, (view.height - 32) / tall);
-        const kept = Math.max(LEAST, zoom);
+        const across = (view.width - 32) / wide, zoom = Math.min(1, across, (view.height - 32) / tall);
+        const kept = zoom >= LEAST ? zoom : across >= LEAST ? Math.min(1, Math.max(READABLE, zoom), across) : READABLE;
         const x = wide * kept > view.width ? middle(nodes, view.width, kept) : (view.width - wide * kept) / 2;
         void flow.setViewport({ x, y: 16, zoom: kept });
       }
@@ -136,7 +137,7 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
       >
         <Background gap={24} />
         <Controls showInteractive={false} />
-        {nodes.length > 40 && <MiniMap pannable zoomable nodeClassName={(node) => `is-${(node.data as Data).sum?.status ?? "plain"}`} />}
+        {nodes.length > 40 && <MiniMap ariaLabel="The whole graph" pannable zoomable nodeClassName={(node) => `is-${(node.data as Data).sum?.status ?? "plain"}`} />}
       </ReactFlow>
       {!spots && <p className="wait" role="status">Laying out {boxes.size.toLocaleString()} nodes…</p>}
     </div>
@@ -184,7 +185,7 @@ function shown(
         id: box.key, type: "box", position: { x: spot.x, y: spot.y }, parentId: owner.key || undefined,
         width: isOpen ? spot.width : WIDTH, height: isOpen ? spot.height : HEIGHT, selected: box.key === chosen,
         data: { box, open: isOpen, sum: states ? summed(box, states, over) : null, toggle },
-        ariaLabel: `${box.title}, ${box.lines[0] ?? ""}`,
+        ariaLabel: [box.title, box.lines[0], states && summed(box, states, over).status].filter(Boolean).join(", "),
       });
       if (isOpen) walk(box);
     }
@@ -193,12 +194,16 @@ function shown(
   const edges: Edge[] = [];
   const seen = new Set<string>();
   const join = (owner: Box) => {
+    const pieces = owner.inner[0]?.kind === "piece";
     for (const [a, b] of owner.edges) {
-      const [source, target] = [seenAs(boxes.get(a)!, visible), seenAs(boxes.get(b)!, visible)];
+      // Between pieces, also open ones, one line; only those of the chosen node are drawn to their very ends.
+      const mine = a === chosen || b === chosen;
+      const end = (key: string) => (pieces && !mine ? within(boxes.get(key)!, owner) : seenAs(boxes.get(key)!, visible));
+      const [source, target] = [end(a), end(b)];
       const id = `${source}→${target}`;
       if (!source || !target || source === target || seen.has(id)) continue;
       seen.add(id);
-      edges.push({ id, source, target, focusable: false, markerEnd: { type: MarkerType.ArrowClosed } });
+      edges.push({ id, source, target, focusable: false, className: mine ? "mine" : undefined, zIndex: mine ? 1 : 0, markerEnd: { type: MarkerType.ArrowClosed } });
     }
     for (const one of owner.inner) if (open.has(one.key)) join(one);
   };

@@ -8,6 +8,8 @@ export type Size = { width: number; height: number };
 export type How = (plan: Plan, sizes: Size[]) => [number, number][];
 
 export const WIDTH = 208, HEIGHT = 60;
+/** Boxes in a row. */
+export const MOST_ABREAST = 12;
 export const GAP_X = 28, GAP_Y = 44, PAD = 16, HEAD = 62;
 
 /** The spot of every box relative to the box around it, and the size of each. */
@@ -47,18 +49,24 @@ export function inRows(plan: Plan, sizes: Size[]): [number, number][] {
   const spots: [number, number][] = plan.inner.map(() => [0, 0]);
   const rows: number[][] = [];
   order.forEach((i) => (rows[layer[i]] ??= []).push(i));
+  const widths: [number[], number][] = [];
   let y = 0;
   for (const row of rows) {
-    for (let from = 0; from < row.length; from += 12) {
+    const lines = Math.ceil(row.length / MOST_ABREAST), each = Math.ceil(row.length / lines);
+    for (let from = 0; from < row.length; from += each) {
       let x = 0, tall = 0;
-      for (const i of row.slice(from, from + 12)) {
+      const line = row.slice(from, from + each);
+      for (const i of line) {
         spots[i] = [x, y];
         x += sizes[i].width + GAP_X;
         tall = Math.max(tall, sizes[i].height);
       }
+      widths.push([line, x - GAP_X]);
       y += tall + GAP_Y;
     }
   }
+  const widest = Math.max(...widths.map(([, width]) => width));
+  for (const [line, width] of widths) for (const i of line) spots[i][0] += (widest - width) / 2;
   return spots;
 }
 

@@ -4,7 +4,7 @@ import "@xyflow/react/dist/base.css";
 import "./style.css";
 import { Definition, Definitions } from "./definitions";
 import { Diff } from "./diff";
-import { Dialog } from "./parts";
+import { Dialog, Empty } from "./parts";
 import { Link, go, usePlace } from "./place";
 import { RunView } from "./run";
 import { Runs } from "./runs";
@@ -15,7 +15,8 @@ import { Waits } from "./waits";
 const VIEWS = [["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["tools", "Tools"]];
 const KEYS = [
   ["/", "to the search of this view"], ["↓ ↑ or j k", "along a list; ↓ from the search into it"], ["Enter", "open; in a graph: select"],
-  ["Tab", "to the next thing, nodes of a graph too"], ["g then r, w, d, t", "runs, waiting, definitions, tools"],
+  ["Tab", "to the next thing, nodes of a graph too"], ["← →", "between the tabs of a run"],
+  ["g then r, w, d, t", "runs, waiting, definitions, tools"],
   ["Esc", "close what is open"], ["?", "this list"],
 ];
 
@@ -28,7 +29,7 @@ function View({ parts, query }: ReturnType<typeof usePlace>) {
   if (view === "definitions" && first && second) return <Definition kind={first} id={second} />;
   if (view === "definitions") return <Definitions />;
   if (view === "tools") return <Tools chosen={first} query={query} />;
-  return <p className="empty">There is no view {view}. <Link to="/runs">Runs</Link></p>;
+  return <Empty title={`There is no view ${view}.`}>The address may be mistyped. <Link to="/runs">All runs</Link></Empty>;
 }
 
 function Page() {
@@ -70,8 +71,8 @@ function Page() {
             <Link key={name} to={`/${name}`} aria-current={view === name ? "page" : undefined}>{title}</Link>
           ))}
         </nav>
-        <button className="plain" onClick={turn} title={`Theme: ${theme}`} aria-label="Dark or light">◐</button>
-        <button className="plain" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
+        <button className="plain icon" onClick={turn} title={`Theme: ${theme}`} aria-label="Dark or light">◐</button>
+        <button className="plain icon" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
       </header>
       <main id="main"><View {...place} /></main>
       {help && (

@@ -1,17 +1,17 @@
 // What is known of one node: as it is written, and in each round or item what came of it.
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { Graph, GraphNode, Json, Region } from "./api";
-import { Act, Status, Value, mark, took } from "./parts";
+import { ask, runAt, type Graph, type GraphNode, type Json, type Region } from "./api";
+import { Act, Status, Value, mark, took, useAsked } from "./parts";
 import { last, statusOf, type Instance, type States } from "./states";
 
-const MOST_LISTED = 300;
+const MOST_LISTED = 300, MOST_BESIDE = 12;
 
-export function NodePanel({ place, graph, states, version, over, base, setBase, close, retry, fork }: {
-  place: string; graph: Graph; states: States; version: number; over: boolean; base: string | null;
+export function NodePanel({ run, place, choose, graph, states, version, over, base, setBase, close, retry, fork }: {
+  run: string; place: string; choose: (place: string) => void; graph: Graph; states: States; version: number; over: boolean; base: string | null;
   setBase: (base: string) => void; close: () => void; retry: ((path: string) => Promise<unknown>) | null;
   fork: (path: string) => void;
 }) {
-  const node = useMemo(() => find(graph, place), [graph, place]);
+  const [node, region] = useMemo(() => find(graph, place) ?? [null, null], [graph, place]);
   const [only, setOnly] = useState("");
   const instances = states.places.get(place) ?? [];
   const listed = useMemo(() => {
@@ -28,9 +28,9 @@ export function NodePanel({ place, graph, states, version, over, base, setBase, 
   return (
     <aside className="node" aria-label={`Node ${place}`} ref={panel} onKeyDown={(event) => event.key === "Escape" && close()}>
       <header>
-        <h2>{node?.id ?? place}</h2>
+        <h2 dir="auto">{node?.id ?? place}</h2>
         {instance ? <Status is={statusOf(instance, over)} /> : <Status is={over ? "unrecorded" : "none"} />}
-        <button className="plain" onClick={close} aria-label="Close the node">✕</button>
+        <button className="plain icon" onClick={close} aria-label="Close the node">✕</button>
       </header>
       <p className="sub">{node?.title}{node && place !== node.id && <> · <code>{place}</code></>}</p>
       {instances.length > 1 && (
@@ -47,7 +47,9 @@ export function NodePanel({ place, graph, states, version, over, base, setBase, 
           <small>{instances.length.toLocaleString()} instances{listed.length < instances.length && `, ${listed.length} listed`}</small>
         </div>
       )}
-      {instance && <Came instance={instance} states={states} />}
+      {instance && <Came run={run} instance={instance} states={states} calls={node?.kind === "Call"} />}
+      {!instance && <p className="hint">{over ? "The run did not come to this node, or nothing was recorded of it." : "The run has not come to this node yet."}</p>}
+      {node && region && <Beside node={node} region={region} choose={choose} />}
       {node && node.lines.length > 0 && (
         <section className="value">
           <h4>As it is written</h4>
@@ -62,7 +64,39 @@ export function NodePanel({ place, graph, states, version, over, base, setBase, 
   );
 }
 
-function Came({ instance, states }: { instance: Instance; states: States }) {
+/** The nodes right before and after it. */
+function Beside({ node, region, choose }: { node: GraphNode; region: Region; choose: (place: string) => void }) {
+  const path = (id: string) => region.nodes.find((one) => one.id === id)!.path;
+  const sides: [string, string[]][] = [
+    ["Waits for", region.edges.filter(([, b]) => b === node.id).map(([a]) => a)],
+    ["Then", region.edges.filter(([a]) => a === node.id).map(([, b]) => b)],
+  ];
+  return (
+    <dl className="beside">
+      {sides.map(([title, ids]) => ids.length > 0 && (
+        <div key={title}>
+          <dt>{title}</dt>
+          <dd>
+            {ids.slice(0, MOST_BESIDE).map((id) => <button key={id} className="chip" onClick={() => choose(path(id))}>{id}</button>)}
+            {ids.length > MOST_BESIDE && <small>and {(ids.length - MOST_BESIDE).toLocaleString()} more</small>}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** What a call was given: the server finds it out, as a journal keeps only its digest. */
+function Input({ run, base, status }: { run: string; base: string; status: string }) {
+  const { found } = useAsked(
+    (signal) => ask<{ arguments: Record<string, Json> }>(runAt(run, `/arguments?node=${encodeURIComponent(base)}`), undefined, signal),
+    [run, base, status],
+  );
+  const given = found?.arguments[base];
+  return given === undefined ? null : <Value of={given} label="Input" />;
+}
+
+function Came({ run, instance, states, calls }: { run: string; instance: Instance; states: States; calls: boolean }) {
   const attempts = [...instance.attempts.values()];
   const end = last(instance);
   const items = itemsOf(instance, states);
@@ -76,9 +110,9 @@ function Came({ instance, states }: { instance: Instance; states: States }) {
         </dl>
       )}
       {attempts.length > 1 && (
-        <table>
+        <table className="attempts">
           <caption>Attempts</caption>
-          <thead><tr><th>#</th><th>Status</th><th>Took</th><th>Error</th></tr></thead>
+          <thead><tr><th scope="col">#</th><th scope="col">Status</th><th scope="col">Took</th><th scope="col">Error</th></tr></thead>
           <tbody>
             {attempts.map((one, i) => (
               <tr key={one.path}>
@@ -91,19 +125,18 @@ function Came({ instance, states }: { instance: Instance; states: States }) {
           </tbody>
         </table>
       )}
+      {calls && end.status !== "skipped" && <Input run={run} base={instance.base} status={end.status} />}
       {items.map(([path, item]) => <Value key={path} of={item} label={`Item of ${path}`} />)}
       {end.reason && <p>Skipped: {end.reason}</p>}
-      {end.decision !== undefined && <Value of={end.decision} label="Decision" />}
+      {end.decision !== undefined && end.decision !== null && <Value of={end.decision} label={Array.isArray(end.decision) ? `Items, ${end.decision.length.toLocaleString()}` : "Decision"} />}
       {end.status === "ok" && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
       {end.status === "failed" && <Value of={end.error ?? null} label={`Error: ${message(end.error)}`} />}
     </>
   );
 }
 
-const clock = (at: number) => {
-  const date = new Date(at);
-  return `${date.toLocaleTimeString()}.${String(date.getMilliseconds()).padStart(3, "0")}`;
-};
+const clock = (at: number) => CLOCK.format(at);
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
 const message = (error: Json | undefined) =>
   error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
@@ -120,10 +153,10 @@ function itemsOf(instance: Instance, states: States): [string, Json][] {
   return found;
 }
 
-function find(region: Region, place: string): GraphNode | null {
+function find(region: Region, place: string): [GraphNode, Region] | null {
   const [id] = place.split("/");
   for (const node of region.nodes) {
-    if (node.path === place) return node;
+    if (node.path === place) return [node, region];
     if (place.startsWith(`${node.path}/`) || node.id === id) {
       for (const group of node.groups) {
         const found = find(group, place);

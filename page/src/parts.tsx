@@ -4,7 +4,7 @@ import { said, type Json, type Problem, Refused } from "./api";
 
 const MARKS: Record<string, string> = {
   ok: "✓", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
-  waiting: "‖", skipped: "–", interrupted: "!", decided: "●", none: "○", left: "■",
+  waiting: "‖", skipped: "–", interrupted: "!", queued: "…", decided: "●", none: "○", left: "■",
 };
 
 const WORDS: Record<string, string> = { none: "not begun", left: "not finished", unrecorded: "nothing recorded" };
@@ -21,6 +21,7 @@ export const mark = (status: string) => MARKS[status] ?? "○";
 
 export function took(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "";
+  if (ms < 0.01) return "< 1 ms";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 1000) return `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
@@ -33,10 +34,28 @@ export function When({ at }: { at: string | null }) {
   const date = new Date(at);
   const today = date.toDateString() === new Date().toDateString();
   return (
-    <time dateTime={at} title={at}>
-      {today ? date.toLocaleTimeString() : date.toLocaleString()}
+    <time dateTime={at} title={date.toLocaleString()}>
+      {today ? date.toLocaleTimeString() : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}
     </time>
   );
+}
+
+/** Nothing is there, and what one can do about it. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="empty">
+      <p><strong>{title}</strong></p>
+      {children && <p>{children}</p>}
+    </div>
+  );
+}
+
+/** What the tab of the browser is called. */
+export function useTitle(title: string) {
+  useEffect(() => {
+    document.title = title ? `${title} · Ropewalk` : "Ropewalk";
+    return () => void (document.title = "Ropewalk");
+  }, [title]);
 }
 
 const SHORT = 12_000;
@@ -44,15 +63,22 @@ const SHORT = 12_000;
 /** Any JSON, as text. What is long is cut until one asks for it. */
 export function Value({ of, label }: { of: Json | undefined; label: string }) {
   const [whole, setWhole] = useState(false);
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return;
+    const timer = setTimeout(() => setCopied(false), 1500);
+    return () => clearTimeout(timer);
+  }, [copied]);
   const text = typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? "";
   const cut = !whole && text.length > SHORT;
   return (
     <section className="value" aria-label={label}>
       <header>
         <h4>{label}</h4>
-        <button className="plain" onClick={() => void navigator.clipboard?.writeText(text)}>Copy</button>
+        <button className="plain" aria-label={`Copy: ${label}`}
+          onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true))}>{copied ? "Copied" : "Copy"}</button>
       </header>
-      <pre tabIndex={0}>{cut ? text.slice(0, SHORT) : text}</pre>
+      <pre tabIndex={0} dir="auto">{cut ? text.slice(0, SHORT) : text}</pre>
       {cut && (
         <button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString()} characters</button>
       )}
@@ -75,7 +101,7 @@ export function Problems({ of }: { of: Problem[] }) {
     <ul className="problems">
       {of.map((problem, i) => (
         <li key={i}>
-          <code>{[problem.line && `line ${problem.line}`, problem.path].filter(Boolean).join(" · ")}</code>{" "}
+          <code className="at">{[problem.line && `line ${problem.line}`, problem.path].filter(Boolean).join(" · ")}</code>{" "}
           {problem.message}
         </li>
       ))}
@@ -180,11 +206,23 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     <dialog ref={box} onClose={onClose} aria-label={title}>
       <header>
         <h2>{title}</h2>
-        <button className="plain" onClick={onClose} aria-label="Close">✕</button>
+        <button className="plain icon" onClick={onClose} aria-label="Close">✕</button>
       </header>
       {children}
     </dialog>
   );
+}
+
+/** The arrows of the keyboard go through the tabs of a list of them. */
+export function tabs(event: KeyboardEvent<HTMLElement>) {
+  const step = { ArrowRight: 1, ArrowLeft: -1, Home: -1e9, End: 1e9 }[event.key];
+  const all = [...event.currentTarget.querySelectorAll<HTMLElement>("[role=tab]")];
+  const at = all.indexOf(event.target as HTMLElement);
+  if (!step || at < 0) return;
+  event.preventDefault();
+  const next = all[Math.max(0, Math.min(all.length - 1, Math.abs(step) > 1 ? (step < 0 ? 0 : all.length - 1) : (at + step + all.length) % all.length))];
+  next.focus();
+  next.click();
 }
 
 /** Up and down, Home and End move between the links of a list. */

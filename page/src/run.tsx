@@ -1,12 +1,13 @@
 // One run: its graph or time line, what was chosen in it, and what can be done with it.
 import { useEffect, useMemo, useState } from "react";
-import { ask, ENDED, runAt, type Json, type Run } from "./api";
+import { ask, ENDED, runAt, standing, type Json, type Region, type Run } from "./api";
 import { Answer } from "./answer";
-import { costOf } from "./cost";
+import { costsOf, dollars, tokens, total, type Cost } from "./cost";
+import { Costs } from "./costs";
 import { Graph } from "./graph";
 import { useRun } from "./live";
 import { NodePanel } from "./node";
-import { Act, Dialog, JsonField, Status, Trouble, Value, When, readJson, took } from "./parts";
+import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, readJson, tabs, took, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace, setQuery } from "./place";
 import { statusOf, sum } from "./states";
 import { TimeLine } from "./timeline";
@@ -20,6 +21,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   const [chosen, setChosen] = useState<string | null>(query.get("node"));
   const [instance, setInstance] = useState<string | null>(null);
   const view = query.get("view") ?? "graph";
+  const inGraph = view !== "data" && view !== "costs";
   const over = run !== null && (ENDED.has(run.status) || run.interrupted);
   const choose = (place: string | null, base: string | null = null) => {
     setChosen(place);
@@ -32,23 +34,18 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
     () => [...states.instances.values()].filter((one) => statusOf(one, over) === "failed").slice(0, 5),
     [states, version, over],
   );
-  if (!run) return <><h1>Run {id}</h1><Trouble error={error} />{!error && <p className="empty" role="status">Loading…</p>}</>;
+  const costs = useMemo(() => costsOf(run?.nodes ?? []), [run]);
+  // As long as its process lives a run that only waits is running; what one wants to know is that it waits.
+  const waits = run?.status === "running" && run.waitingFor.length > 0 && !works(states, over);
+  const status = !run ? "" : waits && standing(run) === "running" ? "waiting" : standing(run);
+  useTitle(run ? `${run.name || run.id}: ${status}` : "");
+  if (!run) return <Missing id={id} error={error} />;
   const goes = !over;
   return (
-    <div className="run">
+    <div className={`run ${inGraph ? "fill" : ""}`}>
       <div className="about">
-        <h1>{run.name || run.id}</h1>
-        <Status is={run.interrupted ? "interrupted" : run.status} />
-        <span className="facts">
-          {run.definitionId
-            ? <Link to={definitionPlace(run.kind, run.definitionId)}>{run.kind} {run.definitionId}{run.version && ` v${run.version}`}</Link>
-            : run.kind}
-          {" · "}<code>{run.id}</code> · <When at={run.startTime} /> · <Elapsed run={run} />
-          {run.forkedFrom && <> · forked from <Link to={runPlace(run.forkedFrom)}>{run.forkedFrom}</Link></>}
-          {run.parent && <> · part of <Link to={runPlace(run.parent)}>{run.parent}</Link></>}
-          {Object.entries(counts).map(([name, n]) => <span key={name} className={`count is-${name}`}>{n.toLocaleString()} {name === "left" ? "not finished" : name}</span>)}
-        </span>
-        <Cost run={run} />
+        <h1 dir="auto">{run.name || run.id}</h1>
+        <span role="status"><Status is={status} /></span>
         <div className="acts">
           {goes && <Act kind="danger" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
           {(run.interrupted || run.status === "waiting") && <Act kind="main" does={() => act("/resume")}>Resume</Act>}
@@ -57,17 +54,31 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
           <button onClick={() => setDialog("compare")}>Compare…</button>
         </div>
       </div>
+      <p className="facts">
+        <span>{run.definitionId
+          ? <Link to={definitionPlace(run.kind, run.definitionId)}>{run.kind} {run.definitionId}{run.version && ` v${run.version}`}</Link>
+          : run.kind}</span>
+        <code>{run.id}</code>
+        <span><When at={run.startTime} /></span>
+        <span><Elapsed run={run} /></span>
+        {run.forkedFrom && <span>forked from <Link to={runPlace(run.forkedFrom)}>{run.forkedFrom}</Link></span>}
+        {run.parent && <span>part of <Link to={runPlace(run.parent)}>{run.parent}</Link></span>}
+        {Object.entries(counts).map(([name, n]) => <span key={name} className={`count is-${name}`}>{n.toLocaleString()} {name === "left" ? "not finished" : name}</span>)}
+        {costs.length > 0 && <Spent costs={costs} />}
+      </p>
       <Trouble error={error} />
       {run.waitingFor.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.id} wait={wait} done={again} />)}
-      <Ended run={run} failed={failed.map((one) => one.base)} choose={(base) => choose(placeIn(base), base)} />
-      <div className="tabs" role="tablist" aria-label="View of the run">
-        {[["graph", "Graph"], ["time", "Time line"], ["data", "Input and result"]].map(([name, title]) => (
-          <button key={name} role="tab" aria-selected={view === name} onClick={() => setQuery("view", name === "graph" ? null : name)}>{title}</button>
+      <Ended run={run} failed={failed.map((one) => one.base)} count={counts.failed ?? 0} choose={(base) => choose(placeIn(base), base)} />
+      <div className="tabs" role="tablist" aria-label="View of the run" onKeyDown={tabs}>
+        {[["graph", "Graph"], ["time", "Time line"], ["data", "Input and result"], ...(costs.length ? [["costs", "Costs"]] : [])].map(([name, title]) => (
+          <button key={name} role="tab" aria-selected={view === name} tabIndex={view === name ? 0 : -1} onClick={() => setQuery("view", name === "graph" ? null : name)}>{title}</button>
         ))}
-        {view !== "data" && <Find states={states} choose={choose} />}
+        {inGraph && <Find states={states} graph={graph} choose={choose} />}
       </div>
-      <div className={`work ${chosen ? "split" : ""}`}>
-        {view === "data" ? (
+      <div className={`work ${chosen && inGraph ? "split" : ""}`}>
+        {view === "costs" ? (
+          <Costs of={costs} choose={(place) => (setQuery("view", null), choose(place))} />
+        ) : view === "data" ? (
           <div className="data">
             <Value of={run.input} label="Input" />
             <Value of={run.result ?? null} label="Result" />
@@ -80,9 +91,9 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         ) : graph ? (
           <Graph graph={graph} states={states} over={over} version={version} chosen={chosen} choose={choose} />
         ) : <p className="empty" role="status">Loading…</p>}
-        {chosen && graph && view !== "data" && (
+        {chosen && graph && inGraph && (
           <NodePanel
-            key={chosen} place={chosen} graph={graph} states={states} version={version} over={over}
+            key={chosen} run={run.id} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
             base={instance} setBase={setInstance} close={() => choose(null)}
             retry={over && !run.interrupted ? (path) => act("/retry", { nodes: [path] }) : null}
             fork={(path) => (setForkAt([path]), setDialog("fork"))}
@@ -93,6 +104,13 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
       {dialog === "compare" && <Compare run={run} close={() => setDialog(null)} />}
     </div>
   );
+}
+
+/** Whether anything goes on that is not only around a node that waits. */
+function works(states: ReturnType<typeof useRun>["states"], over: boolean): boolean {
+  const all = [...states.instances.values()];
+  const waiting = all.filter((one) => statusOf(one, over) === "waiting").map((one) => one.base);
+  return all.some((one) => statusOf(one, over) === "running" && !waiting.some((base) => base.startsWith(one.base)));
 }
 
 const placeIn = (base: string) => base.replace(/\[\w+\]/g, "");
@@ -109,23 +127,29 @@ function Elapsed({ run }: { run: Run }) {
   return <>{took((run.endTime ? Date.parse(run.endTime) : now) - Date.parse(run.startTime))}</>;
 }
 
-function Cost({ run }: { run: Run }) {
-  const found = useMemo(() => costOf(run.nodes.map((step) => step.value)), [run]);
-  if (!found) return null;
+function Spent({ costs }: { costs: Cost[] }) {
+  const all = total(costs);
+  return <span title="What models were asked in this run">{tokens(all).toLocaleString()} tokens · {dollars(all)}</span>;
+}
+
+function Missing({ id, error }: { id: string; error: unknown }) {
   return (
-    <span className="facts" title="What models were asked in this run">
-      {found.tokens.toLocaleString()} tokens{found.dollars === null ? ", price not known" : ` · $${found.dollars.toFixed(4)}`}
-    </span>
+    <>
+      <h1 dir="auto">Run {id}</h1>
+      <Trouble error={error} />
+      {error ? <p className="empty">It may have been cleared away, or be in another store. <Link to="/runs">All runs</Link></p>
+        : <p className="empty" role="status">Loading…</p>}
+    </>
   );
 }
 
-function Ended({ run, failed, choose }: { run: Run; failed: string[]; choose: (base: string) => void }) {
+function Ended({ run, failed, count, choose }: { run: Run; failed: string[]; count: number; choose: (base: string) => void }) {
   if (!failed.length && run.error === null) return null;
   const error = run.error;
   const message = error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
   return (
     <div className="trouble">
-      {message}{" "}
+      {message || `${count.toLocaleString()} failed${count > failed.length ? `, the first ${failed.length}` : ""}:`}
       {failed.map((base) => (
         <button key={base} className="plain" onClick={() => choose(base)}>look at {base}</button>
       ))}
@@ -133,25 +157,35 @@ function Ended({ run, failed, choose }: { run: Run; failed: string[]; choose: (b
   );
 }
 
-function Find({ states, choose }: { states: ReturnType<typeof useRun>["states"]; choose: (place: string, base: string | null) => void }) {
+function Find({ states, graph, choose }: { states: ReturnType<typeof useRun>["states"]; graph: Region | null; choose: (place: string, base: string | null) => void }) {
   const [text, setText] = useState("");
-  const found = text.length > 0
-    ? [...states.instances.values()].filter((one) => one.base.toLowerCase().includes(text.toLowerCase())).slice(0, 8)
-    : [];
+  const fits = (path: string) => path.toLowerCase().includes(text.toLowerCase());
+  const found: { place: string; base: string | null }[] = [];
+  if (text) {
+    found.push(...[...states.instances.values()].filter((one) => fits(one.base)));
+    found.push(...placesOf(graph).filter((place) => fits(place) && !states.places.has(place)).map((place) => ({ place, base: null })));
+    found.splice(8);
+  }
   const take = (one: (typeof found)[0]) => (choose(one.place, one.base), setText(""));
   return (
     <div className="find">
       <input type="search" placeholder="Find a node" aria-label="Find a node" value={text} onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && found[0]) take(found[0]);
+          if (event.key === "Escape") setText("");
         }} />
+      {text && !found.length && <p role="status">No node is called so.</p>}
       {found.length > 0 && (
-        <ul>
-          {found.map((one) => <li key={one.base}><button className="plain" onClick={() => take(one)}>{one.base}</button></li>)}
+        <ul onKeyDown={arrows}>
+          {found.map((one) => <li key={one.base ?? one.place}><button className="plain" data-row="" onClick={() => take(one)}>{one.base ?? one.place}</button></li>)}
         </ul>
       )}
     </div>
   );
+}
+
+function placesOf(region: Region | null): string[] {
+  return region?.nodes.flatMap((node) => [node.path, ...node.groups.flatMap(placesOf)]) ?? [];
 }
 
 function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void }) {

@@ -1,34 +1,25 @@
-// Every run in the store, newest first.
-import { useEffect, useState } from "react";
-import { ask, type RunLine } from "./api";
-import { Status, Trouble, When, arrows, took, useAsked } from "./parts";
+// Every run in the store, newest first, page by page.
+import { useCallback, useEffect, useRef, useState } from "react";
+import { ask, PAGE, standing, type RunLine } from "./api";
+import { Empty, Status, Trouble, When, arrows, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace, setQuery } from "./place";
 
 const STATUSES = ["running", "waiting", "completed", "partial", "failed", "stopped", "timeout", "parked"];
+const COLUMNS = ["", "Status", "Run", "Started", "Took", "Errors"];
 
 export function Runs({ query }: { query: URLSearchParams }) {
   const status = query.get("status") ?? "";
   const text = query.get("text") ?? "";
   const definition = query.get("definition") ?? "";
+  const filtered = status || text || definition;
   const [typed, setTyped] = useState(text);
-  const [limit, setLimit] = useState(50);
   const [two, setTwo] = useState<string[]>([]);
+  useTitle("Runs");
   useEffect(() => {
     const timer = setTimeout(() => setQuery("text", typed.trim()), 200);
     return () => clearTimeout(timer);
   }, [typed]);
-  const { found, error } = useAsked(
-    (signal) => {
-      const given = new URLSearchParams({ limit: String(limit) });
-      for (const [name, value] of [["status", status], ["text", text], ["definition", definition]]) {
-        if (value) given.set(name, value);
-      }
-      return ask<{ runs: RunLine[] }>(`/api/runs?${given}`, undefined, signal);
-    },
-    [status, text, definition, limit],
-    2000,
-  );
-  const runs = found?.runs ?? [];
+  const { runs, error, more, busy } = useRuns(status, text, definition);
   const choose = (id: string) => setTwo(two.includes(id) ? two.filter((one) => one !== id) : [...two, id].slice(-2));
   return (
     <>
@@ -41,34 +32,91 @@ export function Runs({ query }: { query: URLSearchParams }) {
           {STATUSES.map((one) => <option key={one}>{one}</option>)}
         </select>
         {definition && (
-          <button onClick={() => setQuery("definition", null)}>of {definition} ✕</button>
+          <button onClick={() => setQuery("definition", null)} aria-label={`Not only runs of ${definition}`}>of {definition} ✕</button>
         )}
-        <button disabled={two.length !== 2}
+        <button disabled={two.length !== 2} title={two.length === 2 ? undefined : "Check two runs to see what differs"}
           onClick={() => go(`${runPlace(two[0])}/diff?with=${encodeURIComponent(two[1])}`)}>
           Compare{two.length ? ` (${two.length} of 2)` : ""}
         </button>
       </div>
       <Trouble error={error} />
-      {found && !runs.length && (
-        <p className="empty">
-          {status || text || definition ? "No run fits." : "No runs yet. Start one: "}
-          {!(status || text || definition) && <Link to="/definitions">definitions</Link>}
-        </p>
-      )}
-      {runs.length > 0 && (
+      {!runs && !error && <p className="empty" role="status">Loading…</p>}
+      {runs?.length === 0 && (filtered
+        ? <Empty title="No run fits.">
+            <button onClick={() => (setTyped(""), go("/runs"))}>Show every run</button>
+          </Empty>
+        : <Empty title="No runs yet.">
+            Start one from its <Link to="/definitions">definition</Link>, or on a command line: <code>ropewalk run FILE</code>.
+            It is seen here as it goes.
+          </Empty>)}
+      {runs !== null && runs.length > 0 && (
         <div className="table" role="table" aria-label="Runs" onKeyDown={arrows}>
           <div className="row head" role="row">
-            {["", "Status", "Run", "Started", "Took", "Errors"].map((name) => (
-              <span key={name} role="columnheader">{name || <span className="unseen">Compare</span>}</span>
+            {COLUMNS.map((name, i) => (
+              <span key={name} role="columnheader" className={i > 3 ? "number" : undefined}>{name || <span className="unseen">Compare</span>}</span>
             ))}
           </div>
           {runs.map((run) => <Row key={run.id} run={run} chosen={two.includes(run.id)} choose={choose} />)}
         </div>
       )}
-      {runs.length === limit && limit < 1000 && (
-        <button onClick={() => setLimit(Math.min(1000, limit + 150))}>More</button>
-      )}
+      {more && <More busy={busy} more={more} shown={runs?.length ?? 0} />}
     </>
+  );
+}
+
+/** The first page, asked for again and again, and behind it those that were asked for once. */
+function useRuns(status: string, text: string, definition: string) {
+  const about = [status, text, definition];
+  const [older, setOlder] = useState<{ of: string; runs: RunLine[]; end: boolean } | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<unknown>(null);
+  const of = about.join("\n");
+  const get = (after: string | null, signal?: AbortSignal) => {
+    const given = new URLSearchParams({ limit: String(PAGE) });
+    for (const [name, value] of [["status", status], ["text", text], ["definition", definition], ["after", after]]) {
+      if (value) given.set(name!, value);
+    }
+    return ask<{ runs: RunLine[] }>(`/api/runs?${given}`, undefined, signal);
+  };
+  const { found, error } = useAsked((signal) => get(null, signal), about, 2000);
+  const first = found?.runs ?? null;
+  const kept = older?.of === of ? older : null;
+  // What was begun since pushes runs from the first page; the pages behind it follow what was its end.
+  const seen = new Set(first?.map((run) => run.id));
+  const runs = first && [...first, ...(kept?.runs.filter((run) => !seen.has(run.id)) ?? [])];
+  const last = kept?.runs.at(-1)?.id ?? first?.at(-1)?.id ?? null;
+  const full = kept ? !kept.end : (first?.length ?? 0) === PAGE;
+  const more = useCallback(async () => {
+    setBusy(true);
+    try {
+      const next = (await get(last)).runs;
+      setOlder({ of, runs: [...(kept?.runs ?? first ?? []), ...next], end: next.length < PAGE });
+      setProblem(null);
+    } catch (failed) {
+      setProblem(failed);
+    } finally {
+      setBusy(false);
+    }
+  }, [of, last, kept, first]);
+  return { runs, error: error ?? problem, more: full ? more : null, busy };
+}
+
+/** Asks for the next page when one comes to the end of the list; a button, so that keys reach it, too. */
+function More({ busy, more, shown }: { busy: boolean; more: () => Promise<void>; shown: number }) {
+  const button = useRef<HTMLButtonElement>(null);
+  const does = useRef(more);
+  does.current = more;
+  useEffect(() => {
+    if (busy || !button.current) return;
+    const watch = new IntersectionObserver(([entry]) => entry.isIntersecting && void does.current(), { rootMargin: "300px" });
+    watch.observe(button.current);
+    return () => watch.disconnect();
+  }, [busy]);
+  return (
+    <p className="more">
+      <button ref={button} disabled={busy} onClick={() => void more()}>{busy ? "Loading…" : "Older runs"}</button>
+      <small>{shown.toLocaleString()} shown</small>
+    </p>
   );
 }
 
@@ -77,16 +125,20 @@ function Row({ run, chosen, choose }: { run: RunLine; chosen: boolean; choose: (
   return (
     <div className="row" role="row">
       <span role="cell">
-        <input type="checkbox" checked={chosen} aria-label={`Compare ${run.id}`} onChange={() => choose(run.id)} />
+        <label className="check">
+          <input type="checkbox" checked={chosen} aria-label={`Compare ${run.id}`} onChange={() => choose(run.id)} />
+        </label>
       </span>
-      <span role="cell"><Status is={run.interrupted ? "interrupted" : run.status} /></span>
+      <span role="cell"><Status is={standing(run)} /></span>
       <span role="cell" className="what">
-        <Link to={runPlace(run.id)} data-row="">{run.name || run.id}</Link>
+        <Link to={runPlace(run.id)} data-row="" dir="auto" title={run.name}>{run.name || run.id}</Link>
         <small>{run.kind} · {run.id}{run.currentNode && ` · at ${run.currentNode}`}</small>
       </span>
       <span role="cell"><When at={run.startTime} /></span>
       <span role="cell" className="number">{run.interrupted || run.status === "waiting" ? "" : took(ms)}</span>
-      <span role="cell" className={`number ${run.errorCount ? "bad" : ""}`}>{run.errorCount || ""}</span>
+      <span role="cell" className={`number ${run.errorCount ? "bad" : ""}`}>
+        {run.errorCount ? <>{run.errorCount.toLocaleString()}<span className="unseen"> errors</span></> : ""}
+      </span>
     </div>
   );
 }

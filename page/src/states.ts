@@ -3,7 +3,7 @@ import type { Event, Json, Run, Step } from "./api";
 
 export type Attempt = {
   path: string; status: string; started: number | null; ended: number | null; value?: Json; error?: Json;
-  reason?: string | null; decision?: Json;
+  reason?: string | null; decision?: Json; recorded?: boolean;
 };
 /** A node in one round or item: `base` is its path without attempts, `place` that without rounds and items, too. */
 export type Instance = { base: string; place: string; attempts: Map<string, Attempt> };
@@ -42,6 +42,7 @@ export function takeEvent(states: States, event: Event) {
   if (!status || !event.path) return;
   const attempt = at(states, event.path);
   const over = status === "ok" || status === "failed" || status === "skipped";
+  if (attempt.recorded && attempt.status === status) return;  // told again as the run was resumed, with the time of that
   if (attempt.ended !== null && !over) return;  // a stream that begins anew tells the past again
   attempt.status = status;
   if (over) {
@@ -61,6 +62,7 @@ function takeStep(states: States, step: Step) {
     return;
   }
   attempt.status = step.status;
+  attempt.recorded = true;
   attempt.started = started;
   attempt.ended = started + step.ms;
   attempt.value = step.value;

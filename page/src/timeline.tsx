@@ -1,6 +1,6 @@
 // When each node instance ran. Only the rows in view exist, so that tens of thousands of them scroll.
 import { useEffect, useMemo, useRef, useState } from "react";
-import { mark, took } from "./parts";
+import { arrows, mark, took } from "./parts";
 import { last, statusOf, type Instance, type States } from "./states";
 
 const ROW = 26;
@@ -35,9 +35,9 @@ export function TimeLine({ states, version, over, from, to, chosen, choose }: {
   const view = rows.slice(first, first + Math.ceil(tall / ROW) + 20);
   const share = (at: number) => `${(100 * (at - begin)) / (end - begin)}%`;
   return (
-    <div className="time" ref={box} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+    <div className="time" ref={box} role="region" aria-label="Time line" onKeyDown={arrows} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
       <div className="scale" aria-hidden="true">
-        {[0, 0.25, 0.5, 0.75, 1].map((part) => <span key={part} style={{ left: `${part * 100}%` }}>{took((end - begin) * part)}</span>)}
+        {[0, 0.25, 0.5, 0.75, 1].map((part) => <span key={part} style={{ left: `${part * 100}%` }}>{part ? took((end - begin) * part) : "0"}</span>)}
       </div>
       {!rows.length && <p className="empty">Nothing has begun yet.</p>}
       <div className="bars" style={{ height: rows.length * ROW }}>
@@ -47,6 +47,7 @@ export function TimeLine({ states, version, over, from, to, chosen, choose }: {
           const until = ended ?? (over ? started! : now);
           return (
             <button
+              data-row=""
               key={one.base}
               className={`bar-row is-${status}`}
               style={{ top: (first + i) * ROW }}
@@ -54,7 +55,7 @@ export function TimeLine({ states, version, over, from, to, chosen, choose }: {
               onClick={() => choose(one)}
               title={`${one.base}: ${took(until - started!)}`}
             >
-              <span className="label">{mark(status)} {one.base}</span>
+              <span className="label"><span className="mark" aria-hidden="true">{mark(status)}</span> <bdi>{one.base}</bdi></span>
               <span className="track">
                 {[...one.attempts.values()].map((attempt) => attempt.started !== null && (
                   <span key={attempt.path} className={`bar is-${attempt.status}`} style={{
@@ -62,6 +63,7 @@ export function TimeLine({ states, version, over, from, to, chosen, choose }: {
                   }} />
                 ))}
               </span>
+              <span className="took">{took(until - started!)}</span>
             </button>
           );
         })}

@@ -1,7 +1,8 @@
 // The toolbox: what there is, what fits a request, and calling one.
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { ask, toolId, type Json, type Tool } from "./api";
-import { Act, JsonField, Trouble, Value, arrows, readJson, useAsked } from "./parts";
+import { Act, Empty, JsonField, Trouble, Value, arrows, readJson, useAsked, useTitle } from "./parts";
+import { Fields, example } from "./schema";
 import { Link, setQuery } from "./place";
 
 type Listed = { tools: Tool[]; failures: Record<string, string> };
@@ -23,6 +24,8 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
   const fit = asked
     ? [...scores.keys()].map((id) => by.get(id)).filter((tool) => tool !== undefined)
     : all.filter((tool) => `${toolId(tool)}\n${tool.description ?? ""}\n${tool.tags?.join(" ") ?? ""}`.toLowerCase().includes(text.toLowerCase()));
+  useTitle(chosen ?? "Tools");
+  const everything = () => (setQuery("for", null), setTyped(""), setText(""));
   const tool = chosen === undefined ? undefined : by.get(chosen);
   return (
     <>
@@ -31,28 +34,40 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
         <input type="search" placeholder="What do you want to do? Enter selects" aria-label="Search or select tools" value={typed}
           onChange={(event) => (setTyped(event.target.value), setText(event.target.value), asked && setQuery("for", null))} />
         <button className="main">Select</button>
-        {asked && <button type="button" onClick={() => (setQuery("for", null), setTyped(""), setText(""))}>All tools</button>}
+        {asked && <button type="button" onClick={everything}>All tools</button>}
       </form>
       <Trouble error={error} />
       <Trouble error={selected.error} />
       {Object.entries(found?.failures ?? {}).map(([name, why]) => <p key={name} className="trouble">{name}: {why}</p>)}
-      {found && !fit.length && <p className="empty">{!all.length ? "There are no tools: ropewalk.toml names none." : asked && !selected.found ? "…" : "No tool fits."}</p>}
+      {(asked ? !selected.found && !selected.error : !found && !error) && <p className="empty" role="status">{asked ? "Selecting…" : "Loading…"}</p>}
+      {found && !all.length && (
+        <Empty title="There are no tools.">
+          Name Python modules or MCP servers in <code>ropewalk.toml</code>, such as <code>[tools] modules = ["mytools"]</code>, and
+          start <code>ropewalk serve</code> again.
+        </Empty>
+      )}
+      {found && all.length > 0 && !fit.length && (!asked || selected.found) && (
+        <Empty title={asked ? "No tool fits this request." : "No tool has this in its name or description."}>
+          {!asked && typed && <>Press Enter to select by meaning, or </>}<button onClick={everything}>show all {all.length.toLocaleString()}</button>
+        </Empty>
+      )}
+      {asked && fit.length > 0 && <p className="hint" role="status">The {fit.length} tools that fit best, the best first; the score says how well.</p>}
       <div className={`work ${tool ? "split" : ""}`}>
         <div className="list" onKeyDown={arrows}>
           {fit.slice(0, MOST_LISTED).map((one) => {
             const id = toolId(one);
             return (
               <Link key={id} data-row="" className="card" to={`/tools/${encodeURIComponent(id)}${location.search}`} aria-current={id === chosen || undefined}>
-                <strong>{id}</strong>
-                {scores.has(id) && <small>score {scores.get(id)!.toFixed(2)}</small>}
-                <span>{one.description}</span>
+                <span className="line"><strong>{id}</strong>{scores.has(id) && <small className="score">score {scores.get(id)!.toFixed(2)}<meter min={0} max={1} value={scores.get(id)} aria-hidden="true" /></small>}</span>
+                <span className="said">{one.description}</span>
+                {!!one.tags?.length && <small>{one.tags.join(" · ")}</small>}
               </Link>
             );
           })}
           {fit.length > MOST_LISTED && <p className="empty">{(fit.length - MOST_LISTED).toLocaleString()} more; search for them.</p>}
         </div>
         {tool && <ToolPanel key={chosen} tool={tool} />}
-        {found && chosen !== undefined && !tool && <p className="empty">There is no tool {chosen}.</p>}
+        {found && chosen !== undefined && !tool && <Empty title={`There is no tool ${chosen}.`}><Link to="/tools">All tools</Link></Empty>}
       </div>
     </>
   );
@@ -60,13 +75,18 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
 
 function ToolPanel({ tool }: { tool: Tool }) {
   const id = toolId(tool);
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (matchMedia("(max-width: 899px)").matches) panel.current?.scrollIntoView({ block: "nearest" });
+  }, []);
   const [text, setText] = useState(() => JSON.stringify(example(tool.inputSchema), null, 2));
   const [result, setResult] = useState<{ value: Json; ms: number } | null>(null);
   return (
-    <aside className="node" aria-label={`Tool ${id}`}>
-      <header><h2>{id}</h2></header>
-      <p>{tool.description}</p>
+    <aside className="node" aria-label={`Tool ${id}`} ref={panel}>
+      <header><h2>{id}</h2><Link to={`/tools${location.search}`} className="icon" aria-label="Close the tool">✕</Link></header>
+      <p className="said">{tool.description}</p>
       <JsonField label="Arguments (JSON)" text={text} onText={setText} />
+      <Fields of={tool.inputSchema} label="Arguments" />
       <div className="acts">
         <Act kind="main" does={async () => {
           const begun = performance.now();
@@ -81,15 +101,4 @@ function ToolPanel({ tool }: { tool: Tool }) {
       {tool.annotations && <Value of={tool.annotations} label="Annotations" />}
     </aside>
   );
-}
-
-const EMPTY: Record<string, Json> = { string: "", integer: 0, number: 0, boolean: false, array: [], object: {}, null: null };
-
-/** The arguments that must be there, each empty. */
-function example(schema: Json | undefined): Json {
-  const { properties, required } = (schema ?? {}) as { properties?: Record<string, { type?: string; default?: Json }>; required?: string[] };
-  return Object.fromEntries((required ?? []).map((name) => {
-    const one = properties?.[name];
-    return [name, one?.default ?? EMPTY[one?.type ?? "string"] ?? null];
-  }));
 }

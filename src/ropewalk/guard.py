@@ -42,12 +42,20 @@ _HEADERS: Final = [
 class Guard:
     """An ASGI app around another. `hosts` are further names this door is reached by, `token` what a
     request must show (as `Authorization: Bearer`, or in the cookie that `GET /?token=...` sets). None: it need not
-    show any, for a door that only this machine reaches and whose user has said so."""
+    show any, for a door that only this machine reaches and whose user has said so. `lost` is the HTML that tells
+    whoever opens the door in a browser, without a token, how to come in."""
 
-    def __init__(self, site: Site, token: str | None, hosts: Iterable[str] = (), most_bytes: int = 10_000_000) -> None:
+    def __init__(
+        self,
+        site: Site,
+        token: str | None,
+        hosts: Iterable[str] = (),
+        most_bytes: int = 10_000_000,
+        lost: bytes | None = None,
+    ) -> None:
         if token == "":
             raise ValueError("a door on HTTP needs a token")
-        self._site, self._most = site, most_bytes
+        self._site, self._most, self._lost = site, most_bytes, lost
         self._token = None if token is None else token.encode()
         self._hosts = {host.lower() for host in (*LOCAL, *hosts)}
 
@@ -69,7 +77,10 @@ class Guard:
             return
         refused = self._stranger(scope, headers)
         if refused is not None:
-            await _answer(send, *refused)
+            if self._lost is not None and refused[0] == 401 and b"text/html" in headers.get(b"accept", b""):
+                await _send(send, 401, b"text/html; charset=utf-8", self._lost)
+            else:
+                await _answer(send, *refused)
             return
         body = _Body(receive, self._most)
         await self._site(scope, body.receive, _with_headers(send))
@@ -146,8 +157,13 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _answer(send: Send, status: int, kind: str, message: str) -> None:
-    body = orjson.dumps({"error": {"kind": kind, "message": message, "problems": []}})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
+    await _send(
+        send, status, b"application/json", orjson.dumps({"error": {"kind": kind, "message": message, "problems": []}})
+    )
+
+
+async def _send(send: Send, status: int, kind: bytes, body: bytes) -> None:
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *_HEADERS]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="ropewalk"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})

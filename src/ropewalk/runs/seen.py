@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..dialects.records import Outcome, outcome
@@ -102,6 +102,13 @@ class Runs:
             "nodes": steps(history),
             "events": [event_of(run_id, entry).to_dict() for entry in history],
         }
+
+    async def arguments(self, run_id: str) -> Mapping[str, Json]:
+        """What each of its calls was given, by path without attempts, as far as the run has come; secrets are
+        references. Found by running it once more in memory with what is recorded: no tool is called."""
+        from .arguments import arguments
+
+        return await arguments(self.app, run_id)
 
     def current(self, row: RunRow) -> str | None:
         """The node a live run is at."""

@@ -77,6 +77,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(2048)  # from here on who comes waits to be served, and the address may be told
     except OSError as error:
         listening.close()
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; --port names another") from None

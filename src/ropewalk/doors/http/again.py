@@ -57,8 +57,12 @@ router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, default_resp
 
 @router.get("/waiting")
 def all_waiting(app: Served) -> Answer:
-    """The events and approvals that any run waits for."""
-    return Answer({"waiting": app.runs.waiting()})
+    """The events and approvals that any run waits for, each with the run's name."""
+    waiting = app.runs.waiting()
+    rows = {id: app.runs.row(id) for id in {str(one["runId"]) for one in waiting}}
+    return Answer(
+        {"waiting": [{**one, "name": row.name if (row := rows[str(one["runId"])]) else ""} for one in waiting]}
+    )
 
 
 @router.post("/runs/{run_id:path}/retry", status_code=202)

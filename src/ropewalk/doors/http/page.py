@@ -12,6 +12,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import FileResponse
 
 STATIC: Final = Path(__file__).parents[1] / "web" / "static"
+LOST: Final = STATIC / "token.html"
 _ASSETS: Final = {file.name: file for file in sorted((STATIC / "assets").glob("*"))}
 _KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -99,20 +99,24 @@ def ls(
     text: Annotated[str | None, Query(max_length=500, description="In id, name, definition or error.")] = None,
     since: Annotated[float | None, Query(description="Seconds since the epoch.")] = None,
     all: Annotated[bool, Query(description="Also those that are part of another.")] = False,
+    after: Annotated[
+        str | None, Query(max_length=500, description="The id of a run: the list goes on behind it.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Answer:
     """Runs, newest first, without their results."""
-    given = {"status": status, "kind": kind, "definition_id": definition, "text": text}
+    given = {"status": status, "kind": kind, "definition_id": definition, "text": text, "after": after}
     for name, value in given.items():
         check_json(value, name)
     rows = app.runs.list(
-        status=status, kind=kind, definition_id=definition, text=text, since=since, all=all, limit=limit
+        status=status, kind=kind, definition_id=definition, text=text, since=since, after=after, all=all, limit=limit
     )
     standing = app.runs.standing(rows)
-    told = [
-        {**summary(r), "interrupted": standing.get(r.id) == "interrupted", "queued": standing.get(r.id) == "queued"}
-        for r in rows
-    ]
+    told = []
+    for row in rows:
+        now = standing.get(row.id)
+        about = {"interrupted": now == "interrupted", "queued": now == "queued"}
+        told.append({**summary(row, app.runs.current(row)), **about})
     return Answer({"runs": told})
 
 
@@ -121,6 +125,16 @@ def graph(run_id: RunId, app: Served) -> Answer:
     """The graph of the definition that the run was started with."""
     row = known(app, run_id)
     return Answer(graph_data(app.definitions.loaded({**(row.document or {}), "kind": row.kind}).flow))
+
+
+@router.get("/{run_id:path}/arguments")
+async def arguments(
+    run_id: RunId, app: Served, node: Annotated[str, Query(max_length=2000, description="Its path, with rounds.")] = ""
+) -> Answer:
+    """What calls of a run were given, by path: that of one node, or all. No tool is called to find out."""
+    # In a loop of its own: a large run takes a moment.
+    found = await asyncio.to_thread(lambda: asyncio.run(_arguments(app, run_id)))
+    return Answer({"arguments": {path: args for path, args in found.items() if node in ("", path)}})
 
 
 @router.get("/{run_id:path}/events", response_class=EventSourceResponse)
@@ -151,6 +165,10 @@ def get(run_id: RunId, app: Served) -> Answer:
     """One run with every recorded step."""
     known(app, run_id)
     return Answer(app.runs.get(run_id))
+
+
+async def _arguments(app: App, run_id: str) -> Mapping[str, Json]:
+    return await app.runs.arguments(run_id)
 
 
 async def _sent(live: Live, run_id: str, last: str) -> AsyncIterator[ServerSentEvent]:

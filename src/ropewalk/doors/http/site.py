@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
     """The HTTP API of `app`, an ASGI app. Every request must show `token` and come by 127.0.0.1, localhost or one
     of `hosts`. Closing the app is left to whoever opened it."""
-    return Guard(_routes(app), token, hosts, app.limits.file_size)
+    return Guard(_routes(app), token, hosts, app.limits.file_size, page.LOST.read_bytes())
 
 
 def api_of(app: App) -> dict[str, Any]:
