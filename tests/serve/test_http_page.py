@@ -31,7 +31,7 @@ def test_every_address_of_the_page_is_the_page(served: Served) -> None:
 
 def test_files_of_the_page_are_served_and_no_others(served: Served) -> None:
     names = re.findall(r'(?:src|href)="(/[^"]+)"', served.get("/").text)
-    assert [Path(name).suffix for name in sorted(names)] == [".css", ".js"]
+    assert [Path(name).suffix for name in sorted(names)] == [".svg", ".css", ".js"]
     for name in names:
         found = served.get(name)
         assert (found.status_code, "immutable" in found.headers["cache-control"]) == (200, True)
@@ -63,7 +63,7 @@ def test_the_page_names_no_other_server_and_has_no_inline_script() -> None:
 def test_the_page_is_small() -> None:
     files = [file for file in STATIC.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < 700_000
-    assert {file.suffix for file in files} == {".html", ".js", ".css"}
+    assert {file.suffix for file in files} == {".html", ".js", ".css", ".svg"}
 
 
 def test_the_wheel_has_the_page(tmp_path: Path) -> None:
@@ -76,4 +76,4 @@ def test_the_wheel_has_the_page(tmp_path: Path) -> None:
     inside = {name.removeprefix("ropewalk/doors/web/static/") for name in zipfile.ZipFile(wheel).namelist()}
     there = {file.relative_to(STATIC).as_posix() for file in STATIC.rglob("*") if file.is_file()}
     assert there <= inside
-    assert len(there) == 4
+    assert len(there) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,7 +13,7 @@ from ...engine.engine import new_run_id
 from ...journal import ENDS
 from ...journal.journal import RunRow
 from ...journal.offloop import off_loop
-from ...values import check_json
+from ...values import Json, check_json
 from .answers import Answer, Route, Served
 from .given import Definition, Document, loaded_of
 from .live import Live
@@ -58,11 +59,7 @@ router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, default_resp
 @router.get("/waiting")
 def all_waiting(app: Served) -> Answer:
     """The events and approvals that any run waits for, each with the run's name."""
-    waiting = app.runs.waiting()
-    rows = {id: app.runs.row(id) for id in {str(one["runId"]) for one in waiting}}
-    return Answer(
-        {"waiting": [{**one, "name": row.name if (row := rows[str(one["runId"])]) else ""} for one in waiting]}
-    )
+    return Answer({"waiting": _named(app, app.runs.waiting())})
 
 
 @router.post("/runs/{run_id:path}/retry", status_code=202)
@@ -101,7 +98,7 @@ async def fork(run_id: RunId, given: Forked, app: Served, live: Going) -> Answer
 def waiting(run_id: RunId, app: Served) -> Answer:
     """The events and approvals that it waits for."""
     known(app, run_id)
-    return Answer({"waiting": app.runs.waiting(run_id)})
+    return Answer({"waiting": _named(app, app.runs.waiting(run_id))})
 
 
 @router.post("/runs/{run_id:path}/approve")
@@ -139,3 +136,12 @@ async def _gone_on(app: App, live: Live, before: RunRow, told: dict[str, Any]) -
     if before.status == "waiting" and not app.distributed and not live.holds(before.id):
         await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
     return Answer({"runId": before.id, "status": known(app, before.id).status, **told})
+
+
+def _named(app: App, waiting: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Waits with the names of their runs, for people."""
+    rows: dict[str, RunRow | None] = {}
+    for one in waiting:
+        id = str(one["runId"])
+        rows[id] = rows[id] if id in rows else app.runs.row(id)
+    return [{**one, "name": row.name if (row := rows[str(one["runId"])]) else ""} for one in waiting]
