@@ -327,7 +327,8 @@ class App(Selecting):
             from .runs.upgrade import shown
 
             raise shown(self, exc, run_id, loaded) from None
-        self.learn(job)
+        if job.new.context:
+            await self.learn(job)
         return result
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:

@@ -40,7 +40,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         """Run a stored chain. `context` holds variables, input, request and executionId; an unknown chain
         raises NotFound. What went wrong in a tool is in the result, not raised."""
         job = await self.job(chain_id, context, tool_executor, on_event)
-        return self.told(job, await self.app.engine.run(job))
+        return await self.told(job, await self.app.engine.run(job))
 
     def get_execution_status(self, execution_id: str) -> ExecutionStatus | None:
         row = self._run(execution_id)

@@ -17,6 +17,7 @@ from .dialects.records import Record, copied
 from .engine.engine import Job
 from .errors import InvalidFlow, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
+from .journal.offloop import off_loop
 from .runs import iso
 from .values import Json, closest, is_json
 
@@ -120,7 +121,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         """Run a stored definition. `context` holds variables, input, request and executionId; an unknown id
         raises NotFound. What went wrong in a tool is in the result, not raised."""
         job = await self.job(id, context, tool_executor, on_event)
-        return self.told(job, await self.app.engine.run(job))
+        return await self.told(job, await self.app.engine.run(job))
 
     async def job(
         self,
@@ -130,7 +131,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         on_event: Callable[[Any], None] | None,
     ) -> Job:
         """What the engine is to run."""
-        definition = self.stored(id)
+        definition = await off_loop(self.store, lambda: self.stored(id))
         given = read_context(context)
         return await self.app.jobs.new(
             self.app.definitions.stored(definition),
@@ -143,12 +144,13 @@ class StoredDefinitions(Generic[Made, Line, Result]):
             on_event=on_event,
         )
 
-    def told(self, job: Job, result: dict[str, Json]) -> Result:
+    async def told(self, job: Job, result: dict[str, Json]) -> Result:
         """What the engine gave, as the users of this kind read it."""
         new = job.new
-        self.app.learn(job)
+        if job.new.context:
+            await self.app.learn(job)
         if not result:
-            result = self.without_result(self.store.get_run(new.id))
+            result = self.without_result(await off_loop(self.store, lambda: self.store.get_run(new.id)))
         if result.get(self.key) != new.definition_id:
             message = f"an execution of the {self.kind} {result.get(self.key)!r} has this id"
             raise JournalConflict(new.id, "", message)

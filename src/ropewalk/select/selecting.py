@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
+from ..journal.offloop import off_loop
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -39,13 +40,16 @@ class Selecting:
         made.follow(self.toolbox)
         return made
 
-    def learn(self, job: Any) -> None:
+    async def learn(self, job: Any) -> None:
         """After a run that was given the request it is for: have the selector remember how its tools did."""
         request = (job.new.context or {}).get("request")
         if request is not None:
             from .learning import outcomes
 
-            self._learn(request, outcomes(job.flow, self.store.history(job.new.id)))
+            def learn() -> None:
+                self._learn(request, outcomes(job.flow, self.store.history(job.new.id)))
+
+            await off_loop(self.store, learn)
 
     async def call_tool(
         self, tool_id: str, args: dict[str, Json] | None = None, *, on_progress: Any = None, request: str | None = None

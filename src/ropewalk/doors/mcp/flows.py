@@ -108,7 +108,7 @@ class Flows:
                 return await self._app.resume(run_id, on_event=on_event, park=True)
             job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, on_event)
             job.park = True
-            return service.told(job, await self._app.engine.run(job))
+            return await service.told(job, await self._app.engine.run(job))
 
         return execute
 
