@@ -213,12 +213,12 @@ class Candidates:
         if allowed is not None:
             scores = np.where(allowed, scores, 0)
         least = float(scores.max(initial=0.0)) / 2 if len(scores) > 4096 else 0.0
-        picked = np.flatnonzero(scores > least)
+        picked: Array = (scores > least).nonzero()[0]
         while len(picked) < most and least > 0.0:  # first the upper half, and lower until there are enough
             least = least / 2 if least > 1e-3 else 0.0
-            picked = np.flatnonzero(scores > least)
+            picked = (scores > least).nonzero()[0]
         if len(picked) > most:
-            picked = picked[np.argpartition(scores[picked], len(picked) - most)[len(picked) - most :]]
+            picked = picked[scores[picked].argpartition(len(picked) - most)[len(picked) - most :]]
         return picked
 
     def _matches(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -228,17 +228,15 @@ class Candidates:
         own = slots.tolist()
         keys = _joined([index.numbers[slot] for slot in own], np.int32)
         found = said[keys >> FIELD_BITS]
-        hit = np.flatnonzero(found >= 0)
+        hit = (found >= 0).nonzero()[0]
         variant: Array = found[hit]
-        each: Array = np.arange(len(reading.terms))
-        if (said[reading.terms] != each).any():  # a word that stands for several words of the request
-            order = np.argsort(reading.terms, kind="stable")
-            starts = np.searchsorted(reading.terms[order], reading.terms)
-            times = np.bincount(starts, minlength=len(each))[starts][variant]
+        if self._shared is not None:  # a word that stands for several words of the request
+            order, starts, times = self._shared
+            times = times[variant]
             hit = np.repeat(hit, times)
             ends = np.cumsum(times)
             variant = order[np.arange(len(hit)) - np.repeat(ends - times - starts[variant], times)]
-        later = np.argsort(variant, kind="stable")
+        later = variant.argsort(kind="stable")
         variant, hit = variant[later], hit[later]
         columns = np.repeat(np.arange(len(own), dtype=np.int32), index.words[slots])[hit]
         impacts = _joined([index.impacts[slot] for slot in own], np.float32)[hit]
@@ -252,7 +250,9 @@ class Candidates:
         total = ways.sum(1)[:, None]
         total[total == 0] = 1.0
         said: Array = np.full(len(index.postings) + 1, -1, np.int16)  # the last one stands for "no word"
-        said[reading.terms] = np.arange(len(reading.terms))  # of several the last one, which is the most alike
+        each: Array = np.arange(len(reading.terms))
+        said[reading.terms] = each  # of several the last one, which is the most alike
+        self._shared = None if (said[reading.terms] == each).all() else self._groups()
         self.hits = row, column, likeness, impacts, fields = self._matches(slots, said)
         cell = row * count + column
         heard: Array = np.zeros((5, terms * count), np.float32)
@@ -263,7 +263,7 @@ class Candidates:
         heard = heard.reshape(5, terms, count)
         out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
         scores, out[0], _, out[1], out[8] = ways @ heard / total
-        out[2] = self._name_covered(slots)
+        out[2] = self._name_covered(slots, said)
         out[3] = reading.inside.astype(np.float32) @ heard[2] / (index.described[slots] + 3.0)
         self._letters(slots, out)
         out[6] = reading.way_vectors @ index.vectors[slots].T
@@ -274,42 +274,52 @@ class Candidates:
             out[11] = out[10] - float(near.max(initial=0.0))
         return out.transpose(1, 2, 0)
 
-    def _name_covered(self, slots: Array) -> Array:
+    def _groups(self) -> tuple[Array, Array, Array]:
+        """What stands for words of the request, in the order of the words of the index; where in it those of the same
+        word begin, and how many they are."""
+        terms = self.reading.terms
+        order = terms.argsort(kind="stable")
+        starts = terms[order].searchsorted(terms)
+        return order, starts, np.bincount(starts, minlength=len(terms))[starts]
+
+    def _name_covered(self, slots: Array, said: Array) -> Array:
         """How much of a tool's name each way says, the rarer words counting more."""
         index, reading = self.index, self.reading
-        terms, which = np.unique(reading.terms, return_inverse=True)
-        said: Array = np.zeros((len(terms) + 1, len(reading.ways)), np.float32)  # the last row stands for "not said"
-        np.maximum.at(said, which, (reading.inside[:, reading.places] * reading.likeness).T)
+        alike: Array = np.zeros((len(reading.ways), len(reading.terms) + 1), np.float32)  # the last for "not said"
+        alike[:, :-1] = reading.inside[:, reading.places] * reading.likeness
+        if self._shared is not None:
+            order, starts, _ = self._shared
+            first: Array = np.unique(starts)
+            alike[:, said[reading.terms[order[first]]]] = np.maximum.reduceat(alike[:, order], first, axis=1)
         own = index.name_terms[slots]
-        at = np.searchsorted(terms, own)
-        at[np.append(terms, -2)[at] != own] = len(terms)
         counts = np.frombuffer(index.counts, np.int32)[own].astype(np.float32)
         weights = np.log1p((len(index) - counts + 0.5) / (counts + 0.5)) * (own >= 0)
         weights /= weights.sum(1, keepdims=True) + 1e-6
-        covered: Array = (said[at] * weights[..., None]).sum(1).T
+        covered: Array = (alike[:, said[own]] * weights).sum(2)
         return covered
 
     def _letters(self, slots: Array, out: Array) -> None:
         """The pairs of neighbouring words that each way shares with a tool, and how much of its name's letters."""
-        index, request = self.index, self.reading.request
-        letters = [_trigrams(term.plain) if term.weight > 0.2 else 0 for term in request.terms]
-        place = {term.stem: n for n, term in enumerate(request.terms)}
-        pairs = [(place[first], place[second], _pair(first, second)) for first, second in request.pairs]
-        rows, counts = [], []
-        for inside in self.reading.inside.tolist():
-            marks = both = 0
-            for mark, here in zip(letters, inside, strict=True):
-                if here:
-                    marks |= mark
-            for first, second, bits in pairs:
-                if inside[first] and inside[second]:
-                    both |= bits
-            rows.append(signature(marks, both))
-            counts.append(min(8.0, both.bit_count() + 1.0))
-        shared = np.bitwise_count(index.marks[slots] & np.stack(rows)[:, None])
-        alike = shared.reshape(len(rows), len(slots), 2, -1).sum(3)
-        out[4] = alike[..., 1] / np.array(counts, np.float32)[:, None]
-        out[5] = alike[..., 0] / index.trigram_counts[slots]
+        index, request, ways = self.index, self.reading.request, len(self.reading.ways)
+        marks, pairs = [0] * ways, [0] * ways
+        clauses = {term.stem: term.clauses for term in request.terms}
+        for term in request.terms:
+            if term.weight > 0.2:
+                bits = _trigrams(term.plain)
+                marks[0] |= bits
+                for clause in term.clauses if ways > 1 else ():
+                    marks[clause + 1] |= bits
+        for first, second in request.pairs:
+            bits = _pair(first, second)
+            pairs[0] |= bits
+            for clause in clauses[first] & clauses[second] if ways > 1 else ():
+                pairs[clause + 1] |= bits
+        rows = np.concatenate([signature(*both) for both in zip(marks, pairs, strict=True)]).reshape(ways, -1)
+        theirs = index.marks[slots].T.copy()
+        shared = np.bitwise_count(theirs[:, None] & rows.T[:, :, None])
+        alike = shared.reshape(2, -1, ways, len(slots)).sum(1, np.uint16)
+        out[4] = alike[1] / np.array([min(8.0, both.bit_count() + 1.0) for both in pairs], np.float32)[:, None]
+        out[5] = alike[0] / index.trigram_counts[slots]
 
 
 _trigrams = lru_cache(maxsize=50_000)(trigrams)

@@ -102,9 +102,11 @@ def evidence(values: Array, shares: Array, usual: float) -> tuple[float, float]:
     likely = chances(values, shares, missing * math.exp(usual))
     chance = likely.sum(0)
     best = int(chance.argmax())
-    five = float(np.sort(chance)[-5:].sum())
-    way = values[likely[:, best].argmax()]
-    return five, float(way[best] - np.median(np.append(way, [usual] * missing)))
+    five = sum(sorted(chance.tolist())[-5:])
+    way = values[likely[:, best].argmax()].tolist()
+    ordered = sorted(way + [usual] * missing)
+    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    return five, way[best] - middle
 
 
 def _past(index: Index, remembered: Recalled, allowed: Array | None) -> dict[int, tuple[int, float]]:
