@@ -10,6 +10,7 @@ from stores import new, run
 
 from ropewalk.errors import InvalidValue, JournalConflict, NotFound, RunEnded, StoreError
 from ropewalk.journal import Entry, Store, Wanted
+from ropewalk.journal.waiting import open_waits
 
 
 def paid(path: str = "w", due: float | None = None) -> Wanted:
@@ -44,6 +45,30 @@ def test_signals_go_to_the_first_wait_in_order_of_sending(store: Store) -> None:
         waits = [paid("a"), Wanted("shipped", "s"), paid("b")]
         assert [(e.path, e.data["value"]) for e in await log.take(waits)] == [("a", 0), ("b", 1), ("s", "x")]
         assert [(e.path, e.data["value"]) for e in await log.take([paid("c"), paid("d")])] == [("c", 2)]
+
+    run(test())
+
+
+def test_what_runs_wait_for_is_found_without_what_else_they_recorded(store: Store) -> None:
+    async def test() -> None:
+        asked = {"event": "paid", "due": None}
+        logs = {id: await store.open(new(id)) for id in ("plain", "waits", "had", "ended", "b-parked")}
+        for id, log in logs.items():
+            await log.append(Entry("c", "call", "c", "x" * 100, "d", 1.0, 2.0))
+            await log.append(Entry("n", "node", "n", {"big": id}, "", 1.0, 2.0))
+            if id != "plain":
+                await log.append(Entry("w", "wait", "w", asked, "", 3.0, 3.0))
+        store.send("had", "paid", 1)
+        await logs["had"].take([paid()])
+        await logs["ended"].finish("completed", {})
+        assert await logs["b-parked"].park(None)
+        found = store.waits()
+        assert list(found) == ["b-parked", "had", "waits"]
+        assert {id: [(e.path, e.data) for e in open_waits(seen)] for id, seen in found.items()} == {
+            "b-parked": [("w", asked)],
+            "had": [],
+            "waits": [("w", asked)],
+        }
 
     run(test())
 

@@ -305,11 +305,13 @@ class Store(UseStore, Protocol):
         """Everything recorded, in order; empty for an unknown run."""
         ...
 
-    def request_stop(self, run_id: str, /) -> bool:
-        """Stop a run, whoever runs it; True when it was running or waiting.
+    def waits(self) -> dict[str, list[Entry]]:
+        """Of the runs that go on and have come to a wait, by id: `open_waits` can be read from it."""
+        ...
 
-        Its status is `stopped` from now on, and its owner hears of it within half a second.
-        """
+    def request_stop(self, run_id: str, /) -> bool:
+        """Stop a run, whoever runs it; True when it was running or waiting. Its status is
+        `stopped` from now on, and its owner hears of it within half a second."""
         ...
 
     def orphans(self, limit: int = 100, /) -> list[RunRow]:
@@ -350,11 +352,9 @@ class Store(UseStore, Protocol):
         ...
 
     async def open(self, run: NewRun, /) -> Log:
-        """Create the run, or take it over when its owner is gone.
-
-        One that has ended comes back with `Log.finished` set. Raises RunBusy when it is being
-        run. Of several processes opening one id at once, exactly one gets it.
-        """
+        """Create the run, or take it over when its owner is gone. One that has ended comes back
+        with `Log.finished` set. Raises RunBusy when it is being run. Of several processes opening
+        one id at once, exactly one gets it."""
         ...
 
     async def reopen(self, run_id: str, /, *, again: bool = False) -> Log:

@@ -86,6 +86,11 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
                 return []
             return record.history()
 
+    def waits(self) -> dict[str, list[Entry]]:
+        with self._lock:
+            going = {id: record.history() for id, record in self._runs.items() if record.status not in ENDS}
+        return {id: found for id, found in sorted(going.items()) if any(entry.kind == "wait" for entry in found)}
+
     def request_stop(self, run_id: str) -> bool:
         with self._lock:
             record = self._runs.get(run_id)

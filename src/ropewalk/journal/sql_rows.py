@@ -39,6 +39,15 @@ RUN_LIGHT: Final = _RUN.format(
     more="",
 )
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
+_WAITS: Final = """
+    SELECT run.id, path, entry.kind, entry.node, CASE WHEN entry.kind = 'wait' THEN data END, started, ended
+    FROM entry JOIN run ON run.seq = entry.run
+    WHERE entry.kind IN ('wait', 'signal', 'attempt', 'node', 'skip') AND entry.run IN (
+        SELECT seq FROM (
+            SELECT seq FROM run WHERE status = 'running' UNION ALL SELECT seq FROM run WHERE status = 'waiting'
+        ) AS live WHERE EXISTS (SELECT 1 FROM entry AS wait WHERE wait.run = live.seq AND wait.kind = 'wait'))
+    ORDER BY run.id, entry.rowid
+"""
 
 
 def why_not(connection: Connection, row: Row) -> Exception | None:
@@ -118,6 +127,14 @@ def entries(connection: Connection, seq: int) -> list[Entry]:
         )
         for path, kind, node, data, digest, started, ended in fetch(connection, _ENTRIES, (seq,))
     ]
+
+
+def waits(connection: Connection) -> dict[str, list[Entry]]:
+    """Of the runs that go on and have come to a wait: its entries, and what ended without what it gave."""
+    found: dict[str, list[Entry]] = {}
+    for id, path, kind, node, data, started, ended in fetch(connection, _WAITS, ()):
+        found.setdefault(id, []).append(Entry(path, kind, node, load(connection, data), "", started, ended))
+    return found
 
 
 def runs(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, RunRow]]:

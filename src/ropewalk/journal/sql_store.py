@@ -25,7 +25,7 @@ from .lease import me
 from .news import Hear, News
 from .signal import outgoing
 from .sql_log import SqlLog, packed_value
-from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs
+from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs, waits
 from .sql_signals import send, signals
 from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
@@ -126,6 +126,9 @@ class SqlStore(SqlUses):
             return entries(connection, found[0][0]) if found else []
 
         return self._writer.read(look)
+
+    def waits(self) -> dict[str, list[Entry]]:
+        return self._writer.read(waits)
 
     def orphans(self, limit: int = 100) -> list[RunRow]:
         return self._writer.read(lambda c: find_orphans(c, self._lease, limit))

@@ -14,17 +14,15 @@ from ..values import Json
 if TYPE_CHECKING:
     from .seen import Runs
 
-MOST = 100_000
-
 
 def waiting(runs: Runs, run_id: str | None) -> list[dict[str, Json]]:
     """See `Runs.waiting`."""
     if run_id is None:
-        rows = [row for status in ("running", "waiting") for row in runs.store.list_runs(status=status, limit=MOST)]
-        ids = sorted(row.id for row in rows)
-    else:
-        ids = [run_id] if _known(runs, run_id).status not in ENDS else []
-    return [{"runId": id, **shown(wait)} for id in ids for wait in open_waits(runs.history(id))]
+        going = runs.store.waits()
+        return [{"runId": id, **shown(wait)} for id, history in going.items() for wait in open_waits(history)]
+    if _known(runs, run_id).status in ENDS:
+        return []
+    return [{"runId": run_id, **shown(wait)} for wait in open_waits(runs.history(run_id))]
 
 
 def send(runs: Runs, run_id: str, event: str, payload: Json, id: str | None, early: bool) -> bool:
