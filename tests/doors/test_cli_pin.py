@@ -58,7 +58,7 @@ def test_only_the_tool_named_is_approved(scale: Any) -> None:
 
 
 def test_what_cannot_be_pinned_is_said(scale: Any) -> None:
-    assert "no MCP server 'scal'; did you mean 'scale'?" in scale("tools", "pin", "scal").err
+    assert "no server 'scal'; did you mean 'scale'?" in scale("tools", "pin", "scal").err
     assert "did you mean 'scale:weigh'?" in scale("tools", "pin", "scale:wiegh").err
     (scale.home / "scale.json").unlink()
     unreached = scale("tools", "pin", "--approve")

@@ -41,7 +41,7 @@ def test_what_was_approved_may_be_used_and_nothing_else(tmp_path: Path) -> None:
     assert kinds(pins, "scale", definition("weigh2")) == [("weigh2", "renamed"), ("weigh", "gone")]
     assert kinds(pins, "scale") == [("weigh", "gone")]
     assert kinds(pins, "other", definition()) == [("weigh", "shadows")]
-    assert kinds(pins, "other", definition("tare")) == []
+    assert kinds(pins, "other", definition("tare")) == [("tare", "new")]
 
 
 def test_the_reason_says_what_has_changed() -> None:
@@ -137,7 +137,44 @@ def test_a_server_that_takes_the_name_of_a_pinned_tool_is_refused_it(shifty: Pat
         toolbox.pins = Pins(tmp_path / FILE, {"scale": {"echo": definition("echo")}})
         async with toolbox:
             assert "other:echo" not in toolbox.ids()
-            assert "other:pid" in toolbox.ids()
+            assert toolbox.ids() == []
+            assert toolbox.failures["other:pid"].startswith("has not been approved, nor has any other of other")
             assert toolbox.failures["other:echo"].startswith("has the name of scale:echo, which is pinned")
 
     asyncio.run(case())
+
+
+def pets(says: str = "Lists pets.", url: str = "https://pets.example") -> dict[str, Any]:
+    answer = {"200": {"description": "ok"}}
+    paths = {"/pets": {"get": {"operationId": "list", "description": says, "responses": answer}}}
+    return {"openapi": {"openapi": "3.0.3", "info": {"title": "Pets", "version": "1"}, "paths": paths}, "url": url}
+
+
+def with_pets(pins: Pins | None, **said: str) -> Toolbox:
+    toolbox = Toolbox()
+    toolbox.pins = pins
+    toolbox.add_provider("pets", pets(**said))
+    return toolbox
+
+
+def test_the_tools_of_an_openapi_document_are_pinned_with_where_their_requests_go(tmp_path: Path) -> None:
+    pins = Pins(tmp_path / FILE)
+    pins.approve("pets", with_pets(None).provider.definitions("pets"))
+    pins.write()
+    read = Pins.read(tmp_path)
+    assert with_pets(read).ids() == ["pets:list"]
+    changed = with_pets(read, says=EVIL)
+    assert changed.ids() == []
+    assert 'description was "Lists pets." and is' in changed.failures["pets:list"]
+    moved = with_pets(read, url="https://evil.example")
+    assert moved.ids() == []
+    assert 'request was "GET https://pets.example/pets" and is "GET https://evil.example/pets"' in str(moved.failures)
+    unknown = with_pets(Pins(tmp_path / FILE, {"scale": {"weigh": definition()}}))
+    assert unknown.failures["pets:list"].startswith("has not been approved, nor has any other of pets")
+
+
+def test_what_a_project_says_itself_of_a_provider_needs_no_pin(tmp_path: Path) -> None:
+    toolbox = Toolbox()
+    toolbox.pins = Pins(tmp_path / FILE, {"scale": {"weigh": definition()}})
+    toolbox.add_provider("own", {"url": "https://own.example", "tools": [{"name": "t", "inputSchema": {}}]})
+    assert toolbox.ids() == ["own:t"]

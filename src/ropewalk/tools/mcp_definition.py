@@ -19,7 +19,8 @@ _MOST_PAGES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """One tool as its server describes it; schemas and annotations are JSON, as sent."""
+    """One tool as its server describes it; schemas and annotations are JSON, as sent. `request` is where the one of
+    an OpenAPI document goes: its method and address."""
 
     name: str
     description: str = ""
@@ -27,6 +28,7 @@ class Definition:
     output_schema: Json = None
     annotations: Json = None
     title: str | None = None
+    request: str | None = None
 
     def to_dict(self) -> dict[str, Json]:
         """What it says beside its name, as MCP spells it; what is absent is left out."""
@@ -36,6 +38,7 @@ class Definition:
             "inputSchema": self.input_schema,
             "outputSchema": self.output_schema,
             "annotations": self.annotations,
+            "request": self.request,
         }
         return {key: value for key, value in said.items() if value is not None}
 
@@ -49,6 +52,7 @@ class Definition:
             input_schema=said["inputSchema"],
             output_schema=said.get("outputSchema"),
             annotations=said.get("annotations"),
+            request=said.get("request"),
         )
 
     def fingerprint(self, server: str) -> str:
@@ -62,6 +66,7 @@ class Definition:
             "inputSchema": self.input_schema,
             "outputSchema": self.output_schema,
             "annotations": self.annotations,
+            **({} if self.request is None else {"request": self.request}),
         }
         return hashlib.sha256(canonical(check_json(said, f"tool {self.name}"))).hexdigest()
 

@@ -18,6 +18,7 @@ from ..errors import ConfigError, InvalidTool
 from ..frozen import dataclass
 from ..values import Json
 from .http import Http, Request, checked_url
+from .mcp_definition import Definition
 from .openapi_schema import Components, as_document
 from .provider import open_events
 from .result import StreamEvent
@@ -99,6 +100,20 @@ class OpenApiProvider:
     def __init__(self, api: Api, headers: Mapping[str, str], *, place: str) -> None:
         self._api = api
         self._http = Http(headers, place=place)
+
+    def definitions(self) -> list[Definition]:
+        """What the document says of each tool, and where its requests go."""
+        return [
+            Definition(
+                name=tool.name,
+                description=tool.description,
+                input_schema=tool.input_schema,
+                output_schema=tool.output_schema,
+                annotations={key: v for key, v in (tool.annotations or {}).items() if key != "timeout"} or None,
+                request=f"{self._api.operations[tool.name].method.upper()} {self._api.operations[tool.name].url}",
+            )
+            for tool in self._api.tools
+        ]
 
     async def call_tool(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Json:
         """The JSON answer of one operation; HttpFailure quotes an answer that is an error."""

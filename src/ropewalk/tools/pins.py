@@ -1,10 +1,10 @@
-"""Pinned tools: what MCP servers said about their tools when somebody looked at it and approved it.
+"""Pinned tools: what MCP servers and OpenAPI documents said about tools when somebody looked at it and approved it.
 
 A server can change a description, and with it what a model does, after it was trusted; rename a tool; or offer one
 under the name of another server's. So a project may keep `ropewalk.lock`: the approved definitions and their
-digests, as JSON to be reviewed with the rest. Of a server that stands in it only what is there, and as it is there,
-may be used; a tool of any other server that bears the name of a pinned one is refused, too. `ropewalk tools pin`
-shows what differs and, with `--approve`, writes it. Refused: a file that cannot be read, or was changed by hand.
+digests, as JSON to be reviewed with the rest. Where there is one, only what stands in it, and as it stands there, may
+be used; also of a server that it does not name. `ropewalk tools pin` shows what differs and, with `--approve`, writes
+it. Refused: a file that cannot be read, or was changed by hand.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ class Pins:
 
         if approved is None:
             owner = next((other for other, tools in self._servers.items() if now.name in tools), None)
-            return None if owner is None else differs("shadows", f"has the name of {owner}:{now.name}, which is pinned")
+            if owner is not None:
+                return differs("shadows", f"has the name of {owner}:{now.name}, which is pinned")
+            return differs("new", f"has not been approved, nor has any other of {server}")
         before = approved.get(now.name)
         if before is not None:
             if before.fingerprint(server) == now.fingerprint(server):

@@ -16,6 +16,7 @@ from ..errors import ConfigError, InvalidTool
 from ..values import Json, closest
 from .http import Http, Request, checked_headers, checked_url
 from .local import maybe_await, threads
+from .mcp_definition import Definition
 from .openapi import OpenApiProvider, read_openapi
 from .openapi_schema import as_document
 from .provider import HttpProvider
@@ -65,6 +66,18 @@ class Providers:
         tools = [_listed(name, one, annotations, place) for one in config.get("tools") or ()]
         self._known[name] = HttpProvider(url, headers, place=place)
         return tools
+
+    @property
+    def documented(self) -> list[str]:
+        """The providers whose tools are what an OpenAPI document says, fetched or not."""
+        return [
+            name for name, known in self._known.items() if name in self._waiting or isinstance(known, OpenApiProvider)
+        ]
+
+    def definitions(self, name: str) -> list[Definition]:
+        """What the document of a provider says of its tools, for pins; nothing where there is none."""
+        known = self._known.get(name)
+        return known.definitions() if isinstance(known, OpenApiProvider) else []
 
     async def fetch(self) -> dict[str, list[Tool] | str]:
         """Fetch the documents that are elsewhere: by provider its tools, or why there are none."""

@@ -69,7 +69,7 @@ class Toolbox(Index):
         self._providers: Providers | None = None
         self.failures: dict[str, str] = {}
         self.pins: Pins | None = None
-        """Which tools of MCP servers have been approved; None: all are taken."""
+        """Which tools of MCP servers and OpenAPI documents have been approved; None: all are taken."""
         self._served: dict[str, set[str]] = {}
         self._seconds: dict[str, Json] = {}
         self._opening = threading.Lock()
@@ -157,8 +157,7 @@ class Toolbox(Index):
         """Name a provider: its configuration, or an executor of one's own. Its `tools` (or those of its
         `openapi` document) are registered as `name:tool`."""
         self._check_name("provider", name)
-        for tool in self.provider.add(name, config):
-            self.register(tool)
+        self._take_provider(name, self.provider.add(name, config))
         self.failures.update(self.provider.skipped)
         self.touch()
 
@@ -206,9 +205,17 @@ class Toolbox(Index):
                 self.failures[provider] = answer
                 continue
             self.failures.pop(provider, None)
-            for tool in answer:
-                self.register(tool)
+            self._take_provider(provider, answer)
         self.failures.update(self.provider.skipped)
+
+    def _take_provider(self, name: str, tools: Iterable[Tool]) -> None:
+        """Register a provider's tools, but for those of a document that are not as they were approved."""
+        refused = {} if self.pins is None else self.pins.refused(name, self.provider.definitions(name))
+        for tool in tools:
+            if tool.name in refused:
+                self.failures[tool.id] = refused[tool.name]
+            else:
+                self.register(tool)
 
     async def close(self) -> None:
         """End every connection. The tools stay registered."""

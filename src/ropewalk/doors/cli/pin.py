@@ -1,4 +1,4 @@
-"""`tools pin`: what MCP servers say about their tools, held against what was approved."""
+"""`tools pin`: what MCP servers and OpenAPI documents say about tools, held against what was approved."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .session import with_app
 
 if TYPE_CHECKING:
     from ...app import App
+    from ...tools.mcp_definition import Definition
     from ...tools.pins import Difference, Pins
 
 _MARK = {"new": "+", "changed": "~", "renamed": "~", "shadows": "!", "gone": "-"}
@@ -33,7 +34,8 @@ def pin(
     json: Json = False,
     project: Project = None,
 ) -> Answer:
-    """Show what differs from the approved tools of the MCP servers (of all, of a SERVER, or of one SERVER:TOOL).
+    """Show what differs from the approved tools of MCP servers and OpenAPI providers (of all, of a SERVER, or of one
+    SERVER:TOOL).
 
     Exit code 1 where something does and is not approved.
     """
@@ -45,13 +47,13 @@ def pin(
         pins = toolbox.pins or Pins(Path(app.project or ".") / FILE)
         server, tool = [*(what or "").split(":", 1), ""][:2]
         servers = await _reached(app, server)
-        found = [d for name in servers for d in _differences(app, pins, name) if tool in ("", d.tool)]
-        if tool and not found and tool not in (one.name for one in toolbox.mcp.tools(server)):
-            near = closest(tool, [one.name for one in toolbox.mcp.tools(server)])
+        found = [d for name in servers for d in pins.differences(name, _said(app, name)) if tool in ("", d.tool)]
+        if tool and not found and tool not in (one.name for one in _said(app, server)):
+            near = closest(tool, [one.name for one in _said(app, server)])
             raise NotFound("tool", f"{server}:{tool}", suggestion=near and f"{server}:{near}")
         if approve:
             for name in servers:
-                pins.approve(name, toolbox.mcp.tools(name), tool or None)
+                pins.approve(name, _said(app, name), tool or None)
             pins.write()
         rows = [{"tool": d.id, "kind": d.kind, "message": d.said} for d in found]
         return Answer(
@@ -66,10 +68,11 @@ def pin(
 async def _reached(app: App, server: str) -> list[str]:
     """The servers asked for, connected; all of them where none is named."""
     known = [] if app.toolbox.mcp is None else list(app.toolbox.mcp.names)
+    known += app.toolbox.provider.documented
     if not known:
-        raise UsageError("this project has no MCP servers; see [mcp.NAME] in ropewalk.toml")
+        raise UsageError("this project has no MCP servers and no OpenAPI documents; see [mcp.NAME] in ropewalk.toml")
     if server and server not in known:
-        raise NotFound("MCP server", server, suggestion=closest(server, known))
+        raise NotFound("server", server, suggestion=closest(server, known))
     asked = [server] if server else known
     await app.toolbox.connect_for(f"{name}:" for name in asked)
     for name in asked:
@@ -78,16 +81,12 @@ async def _reached(app: App, server: str) -> list[str]:
     return asked
 
 
-def _differences(app: App, pins: Pins, server: str) -> list[Difference]:
-    """Of a server that is not pinned everything is new, for whoever asks."""
-    from ...tools.pins import Pins
-
-    listed = app.toolbox.mcp.tools(server)
-    if pins.pinned(server):
-        return pins.differences(server, listed)
-    shadowing = {one.tool: one for one in pins.differences(server, listed)}
-    new = Pins(pins.path, {server: {}}).differences(server, listed)
-    return [shadowing.get(one.tool, one) for one in new]
+def _said(app: App, server: str) -> list[Definition]:
+    """What a server, or the document of a provider, says now."""
+    servers = app.toolbox.mcp
+    if servers is not None and server in servers.names:
+        return list(servers.tools(server))
+    return app.toolbox.provider.definitions(server)
 
 
 def _text(found: list[Difference], approve: bool, pins: Pins) -> str:
