@@ -62,6 +62,7 @@ def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.timeout(400)  # a document of recipes is some thirty commands
 @pytest.mark.parametrize("document", DOCUMENTS, ids=[str(d.relative_to(PROJECT)) for d in DOCUMENTS])
 def test_every_block_of_a_document_runs(document: Path, tmp_path: Path) -> None:
     if (document.parent, document.name) == (PROJECT / "examples", "README.md"):

@@ -138,7 +138,7 @@ def test_a_server_that_takes_the_name_of_a_pinned_tool_is_refused_it(shifty: Pat
         async with toolbox:
             assert "other:echo" not in toolbox.ids()
             assert toolbox.ids() == []
-            assert toolbox.failures["other:pid"].startswith("has not been approved, nor has any other of other")
+            assert toolbox.failures["other:pid"].startswith("has not been approved; to use it: ")
             assert toolbox.failures["other:echo"].startswith("has the name of scale:echo, which is pinned")
 
     asyncio.run(case())
@@ -170,7 +170,7 @@ def test_the_tools_of_an_openapi_document_are_pinned_with_where_their_requests_g
     assert moved.ids() == []
     assert 'request was "GET https://pets.example/pets" and is "GET https://evil.example/pets"' in str(moved.failures)
     unknown = with_pets(Pins(tmp_path / FILE, {"scale": {"weigh": definition()}}))
-    assert unknown.failures["pets:list"].startswith("has not been approved, nor has any other of pets")
+    assert unknown.failures["pets:list"].startswith("has not been approved; to use it: ")
 
 
 def test_what_a_project_says_itself_of_a_provider_needs_no_pin(tmp_path: Path) -> None:

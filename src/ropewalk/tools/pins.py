@@ -125,7 +125,7 @@ class Pins:
             owner = next((other for other, tools in self._servers.items() if now.name in tools), None)
             if owner is not None:
                 return differs("shadows", f"has the name of {owner}:{now.name}, which is pinned")
-            return differs("new", f"has not been approved, nor has any other of {server}")
+            return differs("new", "has not been approved")
         before = approved.get(now.name)
         if before is not None:
             if before.fingerprint(server) == now.fingerprint(server):
