@@ -184,6 +184,26 @@ def test_thinking_is_sent_back_with_its_signature(api: StandIn, client: ClaudeCl
         assert "".join(e["text"] for e in heard if e["type"] == "thinking") == "I need the sum."
 
 
+def test_blocks_that_are_not_ours_are_sent_back_as_they_came(api: StandIn, client: ClaudeClient) -> None:
+    found = {"type": "web_search_result", "url": "https://x.org", "title": "X", "encrypted_content": "e"}
+    kept = [
+        {"type": "redacted_thinking", "data": "only-the-model-can-read-this"},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{**found, "page_age": None}]},
+        {"type": "text", "text": "So:"},
+        {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1, "b": 2}},
+    ]
+    api.answer({"content": "3"})
+    api.content = kept
+    done = asyncio.run(complete_with_tools("1+2?", tools=[add], client=client, stream=False))
+    assert (done.text, done.rounds) == ("3", 2)
+    sent = api.bodies[1]["messages"][1]["content"]
+    assert [block["type"] for block in sent] == [block["type"] for block in kept]
+    assert [sent[at] for at in (0, 1, 3, 4)] == [kept[at] for at in (0, 1, 3, 4)]
+    assert {**sent[2]["content"][0], "page_age": None} == {**found, "page_age": None}
+    assert results(api.bodies[1]) == [("3", False)]
+
+
 SCHEMA = {
     "type": "object",
     "properties": {"sum": {"type": "integer", "minimum": 0}},

@@ -59,6 +59,7 @@ class StandIn:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.ends_after: int | None = None  # bytes of the next answer, which then ends as if that were all
+        self.content: list[dict[str, Any]] | None = None  # of the next answer, where aimock has no words for it
         self.proxy = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.proxy.daemon_threads = True
         threading.Thread(target=self.proxy.serve_forever, daemon=True).start()
@@ -76,7 +77,7 @@ class StandIn:
     def reset(self) -> None:
         self.bodies.clear()
         self.headers.clear()
-        self.ends_after = None
+        self.ends_after = self.content = None
         self._control("/__aimock/reset", {})
 
     def close(self) -> None:
@@ -118,11 +119,31 @@ def _handler(stand: StandIn) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["content-length"]))
             stand.bodies.append(json.loads(body))
             stand.headers.append({key.lower(): value for key, value in self.headers.items()})
+            if stand.content is not None:
+                self._say(stand.content)
+                stand.content = None
+                return
             behind = http.client.HTTPConnection("127.0.0.1", stand.port, timeout=30)
             kept = {key: value for key, value in self.headers.items() if key.lower() not in ("host", "connection")}
             with contextlib.closing(behind):
                 behind.request("POST", self.path, body, {**kept, "accept-encoding": "identity"})
                 self._copy(behind.getresponse())
+
+        def _say(self, content: list[dict[str, Any]]) -> None:
+            usage = {"input_tokens": 1, "output_tokens": 1}
+            about = {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude-sonnet-5-5",
+                "usage": usage,
+            }
+            body = json.dumps({**about, "content": content, "stop_reason": "tool_use", "stop_sequence": None}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
         def _copy(self, said: http.client.HTTPResponse) -> None:
             self.send_response(said.status)
