@@ -28,8 +28,9 @@ class Selected:
 
 
 def select(query: str, **options: Any) -> Selected:
-    """Let the selector find the tools: `tools=select(query, max_results=8)`. Options are those of the selector."""
-    return Selected(query, options)
+    """Let the selector find the tools: `tools=select(query, max_results=8)`. Options are those of the selector; without
+    a `threshold` the best are taken, however unsure that is, since a model can do without one that it has."""
+    return Selected(query, {"threshold": 0, **options})
 
 
 class Selector(Protocol):
@@ -51,7 +52,8 @@ async def resolve(
     if given is None:
         return [], []
     if isinstance(given, Selected):
-        return await _selected(given, toolbox, selector), []
+        chosen = await _selected(given, toolbox, selector)
+        return chosen, [] if chosen else [f"no tool fits {given.query!r}"]
     if isinstance(given, Toolbox):
         found = [tool.id for tool in given.list() if tool.namespace != OWN]
         for name in found if given is not toolbox else ():

@@ -63,6 +63,7 @@ class Session:
         """The tools for a prompt: all where they are few, else those that fit it, after those that were used."""
         if len(self._tools) <= self._most:
             return self._tools
-        found = self._app.selector.select(prompt, maxResults=self._most, allowTools=self._tools)
+        # Those that fit best, however unsure that is: what is left out here the model cannot ask for.
+        found = self._app.selector.select(prompt, maxResults=self._most, allowTools=self._tools, threshold=0)
         fitting = dict.fromkeys([*list(self._used)[-self._most :], *(str(row["name"]) for row in found["results"])])
         return list(fitting)[: self._most]
