@@ -197,9 +197,8 @@ def take(browser: Browser, url: str, view: View, width: int, theme: Any, file: P
     return [f"{file.name}: {one}" for one in wrong]
 
 
-READY = """() => !document.querySelector("[role=status]") || document.querySelector(".graph[data-ready]")
-  || [...document.querySelectorAll("[role=status]")].every((one) => !/Loading|Laying/.test(one.textContent))"""
-AUDIT = (HERE / "pictured" / "audit.js").read_text() if (HERE / "pictured" / "audit.js").exists() else "() => []"
+READY = "() => !/(Loading|Selecting|Laying out [^ ]+ nodes)…/.test(document.body.innerText)"
+AUDIT = (HERE / "pictured" / "audit.js").read_text()
 
 
 def main() -> None:

@@ -48,6 +48,8 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
 });
 
 const LEAST = 0.62, READABLE = 0.75;  // what can still be read, and is read well
+/** So many stay drawn where they are, and moving the picture moves one layer. */
+const MOST_KEPT = 120;
 const TYPES = { box: BoxNode };
 
 export type GraphProps = {
@@ -111,10 +113,11 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
     });
   }, [spots]);
 
+  const box = useRef<HTMLDivElement>(null);
   const choice = useRef(choose);
   choice.current = choose;
   return (
-    <div className="graph" data-shown={nodes.length} data-ready={spots !== null || undefined}>
+    <div className="graph" ref={box} data-shown={nodes.length} data-ready={spots !== null || undefined}>
       <ReactFlow
         nodes={nodes}
         edges={edges}
@@ -123,7 +126,7 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
         nodesDraggable={false}
         nodesConnectable={false}
         edgesFocusable={false}
-        onlyRenderVisibleElements
+        onlyRenderVisibleElements={nodes.length > MOST_KEPT}
         zoomOnDoubleClick={false}
         proOptions={{ hideAttribution: true }}
         onNodesChange={(changes) => {
@@ -133,6 +136,8 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
           if (one) choice.current(one.id);
           else if (selected.some((change) => change.id === chosen)) choice.current(null);
         }}
+        onMoveStart={() => box.current?.classList.add("moving")}
+        onMoveEnd={() => box.current?.classList.remove("moving")}
         aria-label="Graph"
       >
         <Background gap={24} />

@@ -1,5 +1,5 @@
 // Every run in the store, newest first, page by page.
-import { useCallback, useEffect, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useRef, useState } from "react";
 import { ask, PAGE, standing, type RunLine } from "./api";
 import { Empty, Status, Trouble, When, arrows, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace, setQuery } from "./place";
@@ -20,7 +20,9 @@ export function Runs({ query }: { query: URLSearchParams }) {
     return () => clearTimeout(timer);
   }, [typed]);
   const { runs, error, more, busy } = useRuns(status, text, definition);
-  const choose = (id: string) => setTwo(two.includes(id) ? two.filter((one) => one !== id) : [...two, id].slice(-2));
+  const choose = useCallback(
+    (id: string) => setTwo((two) => (two.includes(id) ? two.filter((one) => one !== id) : [...two, id].slice(-2))), [],
+  );
   return (
     <>
       <h1>Runs</h1>
@@ -120,7 +122,8 @@ function More({ busy, more, shown }: { busy: boolean; more: () => Promise<void>;
   );
 }
 
-function Row({ run, chosen, choose }: { run: RunLine; chosen: boolean; choose: (id: string) => void }) {
+/** One of an older page is not drawn again as the first page is asked for. */
+const Row = memo(function Row({ run, chosen, choose }: { run: RunLine; chosen: boolean; choose: (id: string) => void }) {
   const ms = run.endTime ? Date.parse(run.endTime) - Date.parse(run.startTime) : Date.now() - Date.parse(run.startTime);
   return (
     <div className="row" role="row">
@@ -141,4 +144,4 @@ function Row({ run, chosen, choose }: { run: RunLine; chosen: boolean; choose: (
       </span>
     </div>
   );
-}
+});
