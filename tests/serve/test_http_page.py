@@ -31,7 +31,7 @@ def test_every_address_of_the_page_is_the_page(served: Served) -> None:
 
 def test_files_of_the_page_are_served_and_no_others(served: Served) -> None:
     names = re.findall(r'(?:src|href)="(/[^"]+)"', served.get("/").text)
-    assert [Path(name).suffix for name in sorted(names)] == [".svg", ".css", ".js"]
+    assert sorted(Path(name).suffix for name in names) == [".css", ".js", ".svg"]
     for name in names:
         found = served.get(name)
         assert (found.status_code, "immutable" in found.headers["cache-control"]) == (200, True)
