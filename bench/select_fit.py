@@ -34,7 +34,7 @@ from select_data import Set, load, mean, measure, right
 STRENGTH = 0.01  # of the regularisation
 MOST = 900  # requests of a set that are fitted on
 OUT = Path(__file__).parents[1] / "src/ropewalk/select/weights.py"
-HAVE_A_TOOL = 0.85  # supposed share of requests for which there is a tool
+HAVE_A_TOOL = 0.8  # supposed share of requests for which there is a tool
 SMALL = (8, 8, 25, 25, 80)  # tools of the small registries
 ASKED = 100  # requests of either kind that a small registry is asked, and of each other set that a whole one is
 

@@ -62,7 +62,7 @@ def tenths(rows: np.ndarray) -> list[dict[str, float]]:
 def show(rows: list[dict[str, float]]) -> None:
     print("\nof the set left out, every set counting the same:")
     print(
-        "score       requests without a tool  mean score  right first  in first five  in five, when 15 % have no tool"
+        "score       requests without a tool  mean score  right first  in first five  in five, when 20 % have no tool"
     )
     for row in rows:
         low, count, strangers, *shares = row.values()

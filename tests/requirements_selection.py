@@ -41,6 +41,8 @@ SELECT-APP-1        app.selector is kept current as tools and MCP servers come a
 SELECT-CLI-1        ropewalk tools select QUERY
 SELECT-CLI-2        ropewalk tools learnt shows, exports and forgets what was learnt
 SELECT-LAZY-1       numpy, the stemmer and rapidfuzz are not loaded by import ropewalk or --help
+SELECT-CLAUSES-1    a request for several tools brings the tool of each clause
+SELECT-SURE-1       a request that no tool fits finds none, however few the tools are
 SELECT-QUALITY-1    a quality floor on a sample; the usual threshold and misspelt words cost little
 SELECT-BENCH-1      bench/select.py prints the figures for any folder
 """

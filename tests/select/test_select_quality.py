@@ -41,7 +41,7 @@ def test_the_right_tool_is_mostly_first_and_nearly_always_among_the_first_five()
     hit, recall = figures(selector, sample.queries, 0)
     assert (hit >= 0.62, recall >= 0.81) == (True, True), (hit, recall)
     assert figures(selector, sample.queries, 0.3)[1] >= recall - 0.06  # the usual threshold costs little
-    assert figures(selector, with_slips(sample).queries, 0)[1] >= recall - 0.05
+    assert figures(selector, with_slips(sample).queries, 0)[1] >= recall - 0.02
 
 
 def test_measures_are_what_they_are_called() -> None:

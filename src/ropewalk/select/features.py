@@ -26,6 +26,7 @@ NAMES: Final = (
     "best meaning", "exact words", "best words", "model", "best model",
 )  # fmt: skip
 
+_ENDINGS: Final = ("s", "es", "d", "ed", "ing")
 WHOLE: Final = 0.4  # what a request of several clauses counts as a whole; the rest is the clauses', by what they say
 SYNONYM: Final = 0.5
 CORRECTED: Final = 0.9
@@ -117,9 +118,15 @@ class Reading:
     @staticmethod
     def _meant(index: Index, term: Term) -> str:
         """The word itself; of one that is in no dictionary and no tool, the known word it is a misspelling of."""
-        if term.stem in index.terms or index.lexicon.weight(term.plain) is not None or index.lexicon.split(term.plain):
+        if term.stem in index.terms or index.lexicon.weight(term.plain) is not None:
             return term.plain
-        return index.spelling.nearest(term.plain) or term.plain
+        endings = [end for end in _ENDINGS if term.plain.endswith(end)]
+        if any(index.lexicon.weight(term.plain[: -len(end)]) is not None for end in endings):
+            return term.plain  # a form of a known word
+        meant = index.spelling.nearest(term.plain)
+        if meant is None and not index.lexicon.split(term.plain):
+            meant = index.lexicon.nearest(term.plain)
+        return meant or term.plain
 
     @staticmethod
     def _stand_ins(index: Index, stem: str, plain: str) -> list[tuple[str, float]]:
@@ -317,7 +324,7 @@ class Candidates:
         rows = np.concatenate([signature(*both) for both in zip(marks, pairs, strict=True)]).reshape(ways, -1)
         theirs = index.marks[slots].T.copy()
         shared = np.bitwise_count(theirs[:, None] & rows.T[:, :, None])
-        alike = shared.reshape(2, -1, ways, len(slots)).sum(1, np.uint16)
+        alike = shared.reshape(2, index.marks.shape[1] // 2, ways, len(slots)).sum(1, np.uint16)
         out[4] = alike[1] / np.array([min(8.0, both.bit_count() + 1.0) for both in pairs], np.float32)[:, None]
         out[5] = alike[0] / index.trigram_counts[slots]
 

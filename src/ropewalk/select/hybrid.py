@@ -24,7 +24,7 @@ CANDIDATES: Final = 100
 SURE_AGAIN: Final = 12.0  # how fast a request becomes one that was asked before,
 LIKE_BEFORE: Final = 0.55  # and how like it must be for even chances
 MOST_SEEN: Final = 10_000
-FALL: Final = 0.15  # by which power of its chance, against the best one's, a result is less sure
+FALL: Final = 0.08  # by which power of its chance, against the best one's, a result is less sure
 RECALLED: Final = 30  # tools that were asked something like it, and are looked at too
 
 

@@ -39,6 +39,8 @@ class Lexicon:
         self.size: int = self.vectors.shape[1]
         self.rows = lru_cache(maxsize=100_000)(self._rows)
         self.split = lru_cache(maxsize=20_000)(self._split)
+        self.nearest = lru_cache(maxsize=20_000)(self._nearest)
+        self._by_look: dict[tuple[str, int], list[str]] = {}
 
     def weight(self, word: str) -> float | None:
         """0 to 1: how much a word says by being rare in general; None for one that is not known."""
@@ -97,6 +99,25 @@ class Lexicon:
         lengths = np.sqrt(np.vecdot(total, total))[:, None]
         total /= np.where(lengths > 0, lengths, 1.0)
         return total
+
+    def _nearest(self, word: str) -> str | None:
+        """The known word that one is a misspelling of: of the same first letter and with one slip, the more common
+        among several."""
+        from rapidfuzz.distance import OSA
+
+        if not 6 <= len(word) <= 24:
+            return None
+        if not self._by_look:
+            looks: dict[tuple[str, int], list[str]] = {}
+            for piece in self._pieces:  # the common ones first
+                if len(piece) >= 5 and piece.isalpha():
+                    looks.setdefault((piece[0], len(piece)), []).append(piece)
+            self._by_look = looks
+        for length in (len(word), len(word) + 1, len(word) - 1):
+            for other in self._by_look.get((word[0], length), ()):
+                if OSA.distance(word, other, score_cutoff=1) == 1:
+                    return other
+        return None
 
     def _split(self, word: str) -> tuple[str, ...]:
         """The words that were run together in one (`airquality`); none when it is no such word."""
