@@ -18,6 +18,7 @@ from ..events import Event
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.offloop import off_loop
+from ..uncollected import uncollected_turn
 from ..values import Json, replaced
 from .caller import Caller, Lease
 from .program import Program, compile_flow
@@ -26,6 +27,7 @@ from .run import Ending, Run, Watcher
 if TYPE_CHECKING:
     from .chunks import Spread
 
+_LONG = 1000  # recorded facts
 POLL = 0.05  # seconds between looks at a run that another process executes
 MOST_PARTS = 100_000
 PROGRAMS = 256  # compiled programs kept per engine
@@ -188,6 +190,8 @@ class Engine:
             if run.watcher is not None:
                 about = {"nodes": program.spots, "name": job.new.name, "kind": job.new.kind}
                 run.tell("run.resumed" if log.past else "run.started", data=about)
+            if len(log.past) > _LONG:
+                uncollected_turn(run.loop)  # what is read back is read back in one go
             ending = await run.execute()
             if ending.status == "waiting":
                 result = await self._parked(job, run, ending)

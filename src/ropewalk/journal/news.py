@@ -11,7 +11,8 @@ from ..frozen import dataclass
 @dataclass(frozen=True, slots=True)
 class News:
     """What some process has done to a run: "stop", "take" (over), "end", "signal"; "" when something may
-    have been missed. `run` is its id, "" where that does not fit; `seq` is for the store itself."""
+    have been missed. `run` is its id, "" where that does not fit; `seq` is for the store itself. Of other kinds, what
+    `run` names is no run."""
 
     kind: str
     seq: int

@@ -23,7 +23,12 @@ _PAUSE: Final = (0.1, 5.0)  # seconds before it connects again, at first and at 
 
 def tell(connection: Connection, where: Target, news: News) -> None:
     """Announce it when, and if, the transaction commits."""
-    connection.execute("SELECT pg_notify(?, ?)", (where.schema, _written(news)))
+    connection.execute("SELECT pg_notify(?, ?)", message(where, news))
+
+
+def message(where: Target, news: News) -> tuple[str, str]:
+    """What `pg_notify` is to be given: the channel and what is said there."""
+    return where.schema, _written(news)
 
 
 def tell_all(session: Session, where: Target, some: list[News]) -> None:

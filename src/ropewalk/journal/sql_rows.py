@@ -193,5 +193,6 @@ def _run(
     )
 
 
+@uncollected
 def keyed(found: list[Entry]) -> dict[Key, Entry]:
     return {(entry.path, entry.kind): entry for entry in found}

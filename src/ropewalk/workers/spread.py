@@ -7,6 +7,7 @@ how many of its items may be under way at once keeps to that over all workers to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,14 +17,15 @@ from ..engine.durable import failed_of
 from ..errors import NodeFailed
 from ..journal import chunks
 from ..journal.fleet import Fleet
+from ..journal.news import News
 from ..values import Json
 from .pulse import driver_errors
 from .system import CHUNKS, PLAY, Client, dispatched, workflow_id
 
 LEAST: Final = 500  # items; what is smaller is done before others have heard of it
-_SIZES: Final = (100, 1000)
+_SIZES: Final = (100, 4000)
 _PER_WORKER: Final = 4
-_POLL: Final = 0.03
+_PAUSE: Final = 0.5  # seconds between looks at chunks whose end was not heard of
 _LOOK: Final = 2.0  # seconds between looks for chunks that nobody was told of
 
 
@@ -32,7 +34,9 @@ class Chunks:
 
     def __init__(self, fleet: Fleet, client: Client, staying: Callable[[], bool]) -> None:
         self._fleet, self._client, self._staying = fleet, client, staying
-        self._workers, self._counted = 1, 0.0
+        self._workers = 1
+        self._loop = asyncio.get_running_loop()
+        self._gathering: dict[asyncio.Event, str] = {}  # set when something ends whose id begins so
 
     def wants(self, run: Any, path: str, count: int, limit: int | None) -> bool:
         if (path, "scope") in run.log.past:
@@ -42,6 +46,13 @@ class Chunks:
     def count(self, workers: int) -> None:
         """Told by the pulse."""
         self._workers = workers
+
+    def heard(self, news: News) -> None:
+        """Told by the store, in a thread of its own."""
+        if news.kind in ("end", ""):
+            for event, beginning in list(self._gathering.items()):
+                if not news.run or news.run.startswith(beginning):
+                    self._loop.call_soon_threadsafe(event.set)
 
     async def __call__(self, run: Any, path: str, place: str, count: int, limit: int | None, scope: Json) -> list[Any]:
         known = run.log.past.get((path, "scope"))
@@ -66,20 +77,27 @@ class Chunks:
             }
             for i, id in enumerate(ids)
         }
+        ended = asyncio.Event()
+        self._gathering[ended] = f"{run.id}/{path}/"
         try:
-            return await self._gathered(run.id, ids, told, at_once)
+            return await self._gathered(run.id, ids, told, at_once, ended)
         except BaseException:
             if self._staying():
                 fleet = self._fleet
                 await asyncio.to_thread(fleet.do, lambda session: chunks.stop(session, fleet.where, run.id))
             raise
+        finally:
+            del self._gathering[ended]
 
-    async def _gathered(self, run_id: str, ids: list[str], told: dict[str, Json], at_once: int) -> list[Any]:
+    async def _gathered(
+        self, run_id: str, ids: list[str], told: dict[str, Json], at_once: int, ended: asyncio.Event
+    ) -> list[Any]:
         """Keep so many chunks in line, until all are over or one has failed."""
         done: dict[str, Any] = {}
         waiting, begun = list(reversed(ids)), set[str]()
         looked = 0.0
         while len(done) < len(ids):
+            ended.clear()
             new = [waiting.pop() for _ in range(min(len(waiting), at_once - len(begun)))]
             begun.update(new)
             look = time.monotonic() - looked > _LOOK
@@ -100,7 +118,8 @@ class Chunks:
                 done[one.id] = one.result
                 begun.discard(one.id)
             if not over:
-                await asyncio.sleep(_POLL)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), _PAUSE)
         return [done[id] for id in ids]
 
     def _put(self, run_id: str, new: dict[str, Json], looked_at: set[str]) -> None:
@@ -111,8 +130,9 @@ class Chunks:
                 chunks.make(session, run_id, new)
             return chunks.free(session, looked_at, dispatched(self._fleet.where))
 
-        for id, epoch in self._fleet.do(work):
-            self._client.enqueue(workflow_id(id, epoch), PLAY, CHUNKS, [id])
+        found = {workflow_id(id, epoch): [id] for id, epoch in self._fleet.do(work)}
+        if found:
+            self._client.enqueue_all(PLAY, CHUNKS, found)
 
 
 def _shares(limit: int | None, count: int, hands: int) -> tuple[int, int | None]:

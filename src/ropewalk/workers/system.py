@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..errors import StoreError
+from ..journal.news import News
+from ..journal.postgres_news import message
 from ..journal.postgres_session import PAUSE, Target, driver
+from .bell import PUT, Bell
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -29,7 +32,9 @@ CHUNKS: Final = "_chunks"
 QUEUE: Final = "default"
 PRIORITY: Final = 100  # of 1, which goes first, to MOST
 MOST: Final = 2**31 - 1
-_POLL: Final = 0.15  # seconds between looks at a queue
+_SOON: Final = 0.01  # seconds from the bell to the look: what comes together is seen together
+_OFTEN: Final = 0.15  # seconds between looks at a queue when others may have made room in it
+_SELDOM: Final = 1.0  # seconds between looks at a queue for which no bell rings
 _ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
 
@@ -115,19 +120,32 @@ class Client:
         self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = PRIORITY, delay: float = 0
     ) -> None:
         """Once for each id: a second time changes nothing."""
-        more: dict[str, Any] = {"delay_seconds": delay} if delay else {}
-        self.client.enqueue(
-            {
-                "workflow_name": name,
-                "queue_name": queue,
-                "workflow_id": id,
-                "app_version": code_version(),
-                "application_name": APPLICATION,
-                "priority": priority,
-                **more,
-            },
-            *args,
-        )
+        self.enqueue_all(name, queue, {id: args}, priority=priority, delay=delay)
+
+    def enqueue_all(
+        self, name: str, queue: str, args: Mapping[str, Iterable[Any]], *, priority: int = PRIORITY, delay: float = 0
+    ) -> None:
+        """The same for many, by id, in one transaction."""
+        from sqlalchemy.exc import DBAPIError
+
+        given: dict[str, Any] = {
+            "workflow_name": name,
+            "queue_name": queue,
+            "app_version": code_version(),
+            "application_name": APPLICATION,
+            "priority": priority,
+            **({"delay_seconds": delay} if delay else {}),
+        }
+        client = self.client
+        try:
+            with self._pool.begin() as connection:
+                for id, values in args.items():
+                    client.enqueue_in_transaction(connection, {**given, "workflow_id": id}, *values)
+                channel, said = message(self._where, News(PUT, 0, queue))
+                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
+        except DBAPIError:  # DBOS itself is patient with a server that is away
+            for id, values in args.items():
+                client.enqueue({**given, "workflow_id": id}, *values)
 
     @property
     def client(self) -> Any:
@@ -189,6 +207,7 @@ class Executor:
 
     def __init__(self, where: Target, id: str, concurrency: int | None) -> None:
         self.id, self._where, self._concurrency = id, where, concurrency
+        self.bell = Bell(())
         self._pool = connections(where, 10)
         self._dbos: Any = None
 
@@ -211,34 +230,48 @@ class Executor:
         for name, body in workflows.items():
             dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(_plain(body))
         dbos.DBOS.listen_queues([*queues, also])
+        self.bell = Bell([*queues, also])
         dbos.DBOS.launch()
-        if self._concurrency is not None:
-            self._limit(self._concurrency, queues)
+        self._attend(queues, also)
 
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""
         for name, limits in queues.items():
-            self._dbos.register_queue(name, polling_interval_sec=_POLL, on_conflict="always_update", **limits)
+            self._dbos.register_queue(name, polling_interval_sec=_SOON, on_conflict="always_update", **limits)
 
-    def _limit(self, most: int, queues: Sequence[str]) -> None:
-        """DBOS knows a worker concurrency for each queue, the same for all workers; that of a worker is for all its
+    def _attend(self, queues: Sequence[str], also: str) -> None:
+        """Have the threads of the queues wait for the bell before they look; they ask what the queue is each time.
+
+        DBOS knows a worker concurrency for each queue, the same for all workers; that of a worker is for all its
         queues together. So a queue's is made as small as what the others leave, each time it is looked at."""
-        system, active = self._dbos._sys_db, self._dbos._active_workflows_set
-        look = system.get_queue
+        system, active, most = self._dbos._sys_db, self._dbos._active_workflows_set, self._concurrency
+        look, remove = system.get_queue, active._remove
+        pauses = dict.fromkeys([*queues, also], _SELDOM)
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
+            if threading.current_thread().name == f"queue-worker-{name}" and name in pauses:
+                self.bell.wait(name, pauses[name])
             queue = look(name, *args, **more)
-            if queue is not None and name in queues:
+            if queue is None or name not in pauses:
+                return queue
+            shared = queue._concurrency is not None or queue._limiter is not None
+            pauses[name] = _OFTEN if shared else _SELDOM
+            if most is not None and name in queues:
                 left = max(0, most - sum(active.count_for_queue(other) for other in queues if other != name))
                 own = queue._worker_concurrency
                 queue._worker_concurrency = left if own is None else min(own, left)
             return queue
 
-        system.get_queue = get_queue
+        def removed(*which: Any) -> None:
+            remove(*which)
+            self.bell.ring()
+
+        system.get_queue, active._remove = get_queue, removed
 
     def recover(self, dead: Iterable[str]) -> None:
         """Put what these executors had begun in line again."""
         self._dbos._recover_pending_workflows(list(dead))
+        self.bell.ring()
 
     def abandoned(self, known: Iterable[str], silent: float) -> list[str]:
         """Executors that have something begun, longer than `silent` seconds ago, and are not `known`."""
@@ -257,9 +290,11 @@ class Executor:
         """Take no more work; what is begun goes on."""
         for event in self._dbos.background_thread_stop_events:
             event.set()
+        self.bell.end()
 
     def close(self) -> None:
         """Blocking, and not on the loop that does the work. What is begun belongs to nobody afterwards."""
         dbos = package()
+        self.bell.end()
         dbos.DBOS.destroy(workflow_completion_timeout_sec=0)
         self._pool.dispose()

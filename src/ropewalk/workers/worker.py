@@ -21,6 +21,7 @@ from ..errors import Fenced, RopewalkError, RunBusy, StoreError
 from ..journal.fleet import Fleet, orphans
 from ..journal.journal import ENDS, Log, RunRow
 from ..journal.postgres import PostgresStore
+from ..uncollected import seldom_collected
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
 from .pulse import Pulse
@@ -86,12 +87,17 @@ class Worker:
         self._executor.launch({RUN: self.body, TICK: self._tick, PLAY: self.part}, names, CHUNKS)
         await asyncio.to_thread(self._executor.register, all_lines(self.place))
         self._pulse.start()
+        unheard = [self.store.hear(heard) for heard in (self._executor.bell.heard, self._chunks.heard)]
         try:
             started()
-            await self._stop.wait()
-            self._executor.rest()
-            await self._drain()
+            with seldom_collected():
+                await self._stop.wait()
+                self._executor.rest()
+                await self._drain()
         finally:
+            for forget in unheard:
+                if forget is not None:
+                    forget()
             await asyncio.to_thread(self._leave)
 
     def stop(self) -> None:
