@@ -74,6 +74,76 @@ def test_through_the_gateway_a_real_server_is_the_same(served: Served, era: str)
     asyncio.run(asyncio.wait_for(case(), 60))
 
 
+async def asked(mcp: McpServers, server: str, method: str, *args: Any) -> Any:
+    """What the SDK's session gives, without who answers and how long it may be kept."""
+    found = await mcp.ask(server, lambda session: getattr(session, method)(*args), method)
+    said = found.model_dump(mode="json", exclude_none=True)
+    (said.get("meta") or {}).pop(STAMP, None)
+    return {key: value for key, value in said.items() if value and key not in ("ttl_ms", "cache_scope", "result_type")}
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("era", ERAS)
+def test_prompts_and_resources_of_a_real_server_come_through_the_gateway(served: Served, era: str) -> None:
+    script = node_script("server-everything")
+    served.write("ropewalk.toml", toml(every=["node", script], odd=odd()))
+
+    async def case() -> None:
+        async with served.client("--gateway", mode=era) as mcp:
+            mcp.add("direct", {"command": "node", "args": [script]})
+            await mcp.connect()
+            direct = (await asked(mcp, "direct", "list_prompts"))["prompts"]
+            assert [one["name"] for one in direct] == [
+                "simple-prompt",
+                "args-prompt",
+                "completable-prompt",
+                "resource-prompt",
+            ]
+            through = (await asked(mcp, "here", "list_prompts"))["prompts"]
+            assert through == [{**one, "name": f"every__{one['name']}"} for one in direct]
+            for name, args in (("simple-prompt", None), ("args-prompt", {"city": "Bath"}), ("args-prompt", {})):
+                assert await outcome(mcp, "here", "get_prompt", f"every__{name}", args) == await outcome(
+                    mcp, "direct", "get_prompt", name, args
+                )
+            for method in ("list_resources", "list_resource_templates"):
+                assert await asked(mcp, "here", method) == await asked(mcp, "direct", method)
+            [first, *_] = (await asked(mcp, "direct", "list_resources"))["resources"]
+            for uri in (first["uri"], "demo://resource/dynamic/blob/2"):
+                straight, passed = (
+                    await asked(mcp, "direct", "read_resource", uri),
+                    await asked(mcp, "here", "read_resource", uri),
+                )
+                assert (
+                    [one["uri"] for one in passed["contents"]] == [one["uri"] for one in straight["contents"]] == [uri]
+                )
+            with pytest.raises(ServerRefused, match="Resource not found: nowhere://x"):
+                await mcp.read_resource("here", "nowhere://x")
+            with pytest.raises(ServerRefused, match="Unknown prompt: simple-prompt"):
+                await asked(mcp, "here", "get_prompt", "simple-prompt", None)
+
+    asyncio.run(asyncio.wait_for(case(), 100))
+
+
+async def outcome(mcp: McpServers, server: str, *what: Any) -> Any:
+    """The answer, or the words of the protocol error."""
+    try:
+        return await asked(mcp, server, *what)
+    except ServerRefused as error:
+        return str(error).partition(": ")[2], error.code
+
+
+def test_of_a_project_with_pins_only_pinned_servers_pass_on_prompts_and_resources(served: Served) -> None:
+    served.write("ropewalk.toml", toml(odd=odd()))
+    served.write("ropewalk.lock", '{"version": 1, "servers": {}}')
+
+    async def case() -> None:
+        async with served.client("--gateway") as mcp:
+            assert await asked(mcp, "here", "list_resources") == {}
+            assert mcp.tools("here") == []
+
+    asyncio.run(asyncio.wait_for(case(), 100))
+
+
 def test_several_servers_are_told_apart_and_a_broken_one_stops_no_other(served: Served) -> None:
     served.write("ropewalk.toml", toml(port=odd(), starboard=odd(), sunk=[sys.executable, "-c", "raise SystemExit"]))
 

@@ -23,7 +23,7 @@ from ..values import Json, closest
 from .mcp_config import server_config
 from .mcp_definition import Definition
 from .mcp_link import Link, leave
-from .mcp_request import NoAnswer, Request, ServerRefused, Undelivered
+from .mcp_request import Ask, NoAnswer, Request, ServerRefused, Undelivered
 from .normalise import normalise_mcp
 from .result import ProgressEvent, StreamEvent
 
@@ -138,10 +138,15 @@ class McpServers:
 
     async def read_resource(self, server_name: str, uri: str, *, timeout: float | None = None) -> list[Any]:
         """The contents of a resource as the server gives them; raises as `call_tool` does."""
-        request = partial(Request, "", {}, resource=uri)
-        async with contextlib.aclosing(self._asked(server_name, request, timeout, f"resource {uri!r}")) as events:
+        found = await self.ask(server_name, lambda session: session.read_resource(uri), f"resource {uri!r}", timeout)
+        return list(found.contents)
+
+    async def ask(self, server_name: str, ask: Ask, what: str, timeout: float | None = None) -> Any:
+        """The answer to whatever else `ask` asks of the SDK's session with this server; raises as `call_tool` does."""
+        request = partial(Request, "", {}, ask=ask)
+        async with contextlib.aclosing(self._asked(server_name, request, timeout, what)) as events:
             async for event in events:
-                return list(getattr(event, "contents", None) or ())
+                return event
         raise AssertionError("unreachable: a request ends with a result or an error")
 
     async def close(self) -> None:

@@ -190,7 +190,7 @@ class Connection:
         try:
             with anyio.CancelScope() as scope:
                 request.begin(scope)
-                answer = await (_call if request.resource is None else _read)(session, request)
+                answer = await (_call(session, request) if request.ask is None else request.ask(session))
                 request.finish(_without(self._secrets, answer))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
             told = await self._told_later(error, request.tool)
@@ -314,14 +314,6 @@ async def _call(session: ClientSession, request: Request) -> Any:
             raise ServerRefused(f"tool {request.tool!r} asks for input from a user; this client gives none")
         return result
     raise AssertionError("unreachable")
-
-
-async def _read(session: ClientSession, request: Request) -> Any:
-    """One resources/read."""
-    import mcp_types as types
-
-    params = types.ReadResourceRequestParams(uri=request.resource or "")
-    return await session.send_request(types.ReadResourceRequest(params=params), types.ReadResourceResult)
 
 
 def _without(secrets: Secrets, answer: Any) -> Any:

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..values import Json
 from .result import ProgressEvent
 
 if TYPE_CHECKING:
     import anyio
+    from mcp import ClientSession
     from mcp_types import CallToolResult
 
 _MOST_PROGRESS: Final = 1024
@@ -43,12 +44,15 @@ class ServerRefused(Exception):
         super().__init__(message)
 
 
+Ask: TypeAlias = Callable[["ClientSession"], Awaitable[Any]]
+
+
 class Request:
-    """A call: `tool` with `args`; `key` names it for a server that knows repeats. Or, without a tool, the
-    reading of the `resource` with this URI."""
+    """A call: `tool` with `args`; `key` names it for a server that knows repeats. Or, without a tool, whatever else
+    `ask` asks of the SDK's session."""
 
     __slots__ = (
-        "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "context", "key", "resource", "sent", "tool",
+        "_outcome", "_progress", "_scope", "_wake", "args", "ask", "cancelled", "context", "key", "sent", "tool",
         "watched",
     )  # fmt: skip
 
@@ -59,9 +63,9 @@ class Request:
         *,
         key: str | None = None,
         watched: bool = False,
-        resource: str | None = None,
+        ask: Ask | None = None,
     ) -> None:
-        self.tool, self.args, self.key, self.watched, self.resource = tool, dict(args), key, watched, resource
+        self.tool, self.args, self.key, self.watched, self.ask = tool, dict(args), key, watched, ask
         self.sent = self.cancelled = False
         self.context = copy_context()  # the caller's: its trace goes on with the request
         self._wake = asyncio.Event()

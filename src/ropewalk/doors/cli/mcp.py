@@ -88,6 +88,7 @@ def mcp(
 def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     from ..mcp.catalogue import Catalogue
     from ..mcp.flows import Flows
+    from ..mcp.passed import Passed
     from ..mcp.server import McpDoor
     from ..mcp.tools import Tools
 
@@ -97,7 +98,9 @@ def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     places = [*served.flows, *(str(file.resolve()) for file in files)]
     flows = Flows(app, places, config.directory, stored=served.stored)
     others = [Tools(app, servers_only=not served.tools)] if served.tools or served.gateway else []
-    return McpDoor(Catalogue([flows], others, most_listed=served.most_listed), instructions=served.instructions)
+    catalogue = Catalogue([flows], others, most_listed=served.most_listed)
+    passed = Passed(app) if served.gateway else None
+    return McpDoor(catalogue, instructions=served.instructions, passed=passed)
 
 
 def _announce(url: str, token: str | None) -> None:

@@ -67,12 +67,32 @@ def explained(name: str, error: Exception) -> Any:
 
 
 def _refused(error: ServerRefused) -> Any:
-    """The protocol error of a server behind us, as it sent it."""
     from mcp import MCPError
 
     if isinstance(error.__cause__, MCPError):
-        raise MCPError.from_error_data(error.__cause__.error) from error
+        raise protocol_error(error) from error
     return failed(str(error), {"kind": "ServerRefused"})
+
+
+def protocol_error(error: ServerRefused) -> Exception:
+    """The protocol error of a server behind us, as it sent it."""
+    from mcp import MCPError
+    from mcp_types import INTERNAL_ERROR
+
+    cause = error.__cause__
+    return (
+        MCPError.from_error_data(cause.error) if isinstance(cause, MCPError) else MCPError(INTERNAL_ERROR, str(error))
+    )
+
+
+def unmarked(result: Any) -> Any:
+    """The result without the mark of the server that made it: to our client it comes from us."""
+    from mcp_types import SERVER_INFO_META_KEY
+
+    if not result.meta or SERVER_INFO_META_KEY not in result.meta:
+        return result
+    left = {key: value for key, value in result.meta.items() if key != SERVER_INFO_META_KEY}
+    return result.model_copy(update={"meta": left or None})
 
 
 def _of_flow(error: FlowFailed, about: dict[str, Json]) -> str:

@@ -16,6 +16,7 @@ from ...values import closest
 from .answers import explained
 from .catalogue import Catalogue
 from .offer import Asked, Offered
+from .passed import Passed
 from .schemas import is_object, shown_input, shown_output
 
 if TYPE_CHECKING:
@@ -29,9 +30,15 @@ _CONNECT: Final = 15.0  # seconds a list waits for servers behind us; those that
 
 
 class McpDoor:
-    """A catalogue served. `server` is the SDK's object, to be run while `open` is open."""
+    """A catalogue served, and what is `passed` on beside it. `server` is the SDK's object, run while `open` is."""
 
-    def __init__(self, catalogue: Catalogue, name: str = "ropewalk", instructions: str | None = None) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        name: str = "ropewalk",
+        instructions: str | None = None,
+        passed: Passed | None = None,
+    ) -> None:
         from mcp.server.lowlevel import NotificationOptions, Server
         from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
@@ -49,6 +56,7 @@ class McpDoor:
             on_list_tools=self._list,
             on_call_tool=self._call,
             on_subscriptions_listen=ListenHandler(self._bus),
+            **({} if passed is None else passed.handlers()),
         )
         self.server.middleware.append(self._note)
         # That the list changes is told in every handshake; the HTTP transport asks for the options itself.

@@ -15,7 +15,7 @@ from ...tools.normalise import ToolReported
 from ...tools.progress import Progress
 from ...tools.tool import Tool, ToolBackend
 from ...values import Json
-from .answers import given
+from .answers import given, unmarked
 from .offer import Asked, Call, Offered
 from .schemas import shown_value
 
@@ -58,7 +58,7 @@ class Tools:
             result = await servers.call_tool(
                 server, definition.name, args, key=asked.key, on_progress=asked.on_progress
             )
-            return _ours(result)
+            return unmarked(result)
 
         schema: Any = definition.input_schema
         output: Any = definition.output_schema
@@ -96,13 +96,13 @@ class Tools:
                 done = await self._app.runner.bind(tool.id).execute(args, asked.key, None, told)
             except ToolError as error:
                 if isinstance(error.__cause__, ToolReported) and hasattr(error.__cause__.result, "content"):
-                    return _ours(error.__cause__.result)
+                    return unmarked(error.__cause__.result)
                 raise
             finally:
                 await progress.flush()
             if hasattr(done.mcp_result, "content"):
                 structured = shown_value(tool.output_schema, done.structured)
-                return _ours(done.mcp_result).model_copy(update={"structured_content": structured})
+                return unmarked(done.mcp_result).model_copy(update={"structured_content": structured})
             return given(done.structured, tool.output_schema)
 
         return call
@@ -110,13 +110,3 @@ class Tools:
 
 def _by_name(definitions: list[Definition]) -> dict[str, Definition]:
     return {definition.name: definition for definition in definitions}
-
-
-def _ours(result: Any) -> Any:
-    """The result without the mark of the server that made it: to our client it comes from us."""
-    from mcp_types import SERVER_INFO_META_KEY
-
-    if not result.meta or SERVER_INFO_META_KEY not in result.meta:
-        return result
-    left = {key: value for key, value in result.meta.items() if key != SERVER_INFO_META_KEY}
-    return result.model_copy(update={"meta": left or None})
