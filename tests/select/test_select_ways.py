@@ -10,16 +10,18 @@ from ropewalk.select.hybrid import chances, evidence
 from ropewalk.select.selector import Selector
 
 SEVERAL = (
-    "Create an invoice for the customer with id 7. After that, translate the text of the letter into another language. "
-    "Finally, reserve a table in a restaurant for four people."
+    "Create the monthly tax invoice for the customer, a new and final invoice with id and credit of the customer. "
+    "After that, reserve a table for four."
 )
 
 
 def test_each_clause_brings_the_tool_it_needs() -> None:
     """SELECT-CLAUSES-1"""
-    near = [definition(f"create_{what}_invoice", f"Create a {what} invoice for a customer.") for what in ("new", "big")]
+    kinds = ("new", "big", "draft", "late", "tax", "final", "monthly", "credit")
+    near = [definition(f"create_{what}_invoice", f"Create a {what} invoice for the customer.", "id") for what in kinds]
     found = names(Selector([*TOOLS, *near]).select(SEVERAL, threshold=0))
-    assert {"create_invoice", "translate_text", "book_table"} <= set(found[:5])
+    assert "book_table" in found[:5]  # though eight tools have more of the words of the whole
+    assert any("invoice" in name for name in found[:5])
 
 
 def test_a_way_of_small_share_cannot_outdo_one_of_large_share() -> None:
