@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from .check import ToolCard
+from .config.workplace import Rate
 from .engine.flowtool import FlowTool, cycle, flow_of, input_schema_of, tool_name
-from .errors import InvalidInput, InvalidValue, Problem, ToolError
+from .errors import ConfigError, InvalidInput, InvalidValue, Problem, ToolError
 from .expr.ast import Ref
 from .ir import Flow, Graph
 from .ops import Call, calls_of
@@ -17,6 +19,7 @@ from .tools.toolbox import Toolbox
 from .values import Json, check_json, closest
 
 KEPT: Final = 10_000  # cards
+_BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directories and agents
 
 
 class Cards:
@@ -161,6 +164,29 @@ def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
         raise InvalidInput(
             Problem(path=f"variables.{name}", message=there, suggestion=closest(name, flow.state)) for name in unknown
         )
+
+
+def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
+    """The limits of `[limits.tools]` that are for no tool and no server there is; tools of servers that are not
+    connected yet may be any."""
+    ids = {tool.id for tool in toolbox.list()}
+    spaces = {*_BUILT_IN, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
+    found = []
+    for pattern, rate in rates.items():
+        space, colon, _ = pattern.partition(":")
+        named = any(fnmatchcase(one, space) if colon else fnmatchcase(f"{one}:", pattern) for one in spaces)
+        if named or any(fnmatchcase(id, pattern) for id in ids):
+            continue
+        if not colon and space in spaces:
+            near: str | None = f"{space}:*"
+        else:
+            near = closest(space, spaces) if colon else closest(pattern, ids)
+            near = f"{near}:*" if colon and near else near
+        hint = f"; did you mean {near}?" if near else ""
+        what = f"server {space!r}" if colon else f"tool {pattern!r}"
+        place = rate.where("per_second") if rate.where is not None else None
+        found.append(ConfigError(f'[limits.tools."{pattern}"] there is no {what}{hint}', place=place))
+    return found
 
 
 def check_input(flow: Flow, input: Json) -> Json:

@@ -12,11 +12,11 @@ def test_runs_are_copied_and_shown_from_the_copy(project: Any) -> None:
     assert project("run", "c.yaml", "-i", '{"text": "a"}', "--id", "r", "--store", "one.db").code == 0
     done = project("store", "copy", "one.db", "two.db")
     assert done.code == 0
-    assert done.out.split() == ["COPIED", "THERE", "BEFORE", "definitions", "0", "runs", "1", "0"]
+    assert done.out.split() == ["COPIED", "THERE", "BEFORE", "definitions", "0", "0", "runs", "1", "0"]
     shown = project("runs", "show", "r", "--store", "two.db", "--json")
     assert (shown.code, shown.data["status"]) == (0, "completed")
     again = project("store", "copy", "one.db", "two.db", "--json")
-    assert again.data == {"definitions": 0, "runs": 0, "there": 1, "live": []}
+    assert again.data == {"definitions": 0, "definitionsThere": 0, "runs": 0, "parts": 0, "there": 1, "live": []}
 
 
 def test_a_store_that_is_not_there_is_not_made(project: Any) -> None:

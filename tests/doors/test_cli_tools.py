@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -177,3 +178,19 @@ def test_python_dash_m_is_the_command_line(tmp_path):
     )
     assert done.returncode == 2
     assert "absent.yaml" in done.stderr
+
+
+def test_a_limit_for_a_tool_or_a_server_that_is_not_there_is_a_problem_with_its_place(project: Any) -> None:
+    file = project.home / "ropewalk.toml"
+    plain = file.read_text()
+    server = "[mcp.github]\nurl = 'http://127.0.0.1:9'\n"
+    for wrong, near in (("uper", "did you mean upper?"), ("githup:*", "did you mean github:*?")):
+        file.write_text(f'{plain}{server}[limits.tools."{wrong}"]\nper_second = 5\n')
+        done = project("run", "shout.yaml", "--input", '{"text": "a"}')
+        assert (done.code, "ropewalk.toml:8:1: " in done.err, near in done.err) == (2, True, True), done.err
+        found = [one for one in project("doctor", "--json").data["findings"] if one["name"] == "limits"]
+        assert [one["state"] for one in found] == ["fault"]
+    file.write_text(
+        f"{plain}{server}" + "".join(f'[limits.tools."{n}"]\nper_second = 9\n' for n in ("up*", "github:x"))
+    )
+    assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0

@@ -57,4 +57,53 @@ def test_schedules_are_listed_paused_started_by_hand_and_forgotten(crew: Start) 
 def test_a_wrong_time_is_told_when_the_worker_starts(crew: Start) -> None:
     scene = crew(ONE, SECONDS.replace("* * * * * *", "every day"))
     done = scene.run("worker")
-    assert (done.code, "[schedules.often] cron" in done.err) == (2, True), done.err
+    assert (done.code, "ropewalk.toml:6:1: [schedules.often] cron: 'every day'" in done.err) == (2, True), done.err
+
+
+def test_a_schedule_that_cannot_run_is_a_failed_run_each_time_it_is_due(crew: Start) -> None:
+    scene = crew(ONE, SECONDS.replace("chain.yaml", "gone.yaml"))
+    [worker] = scene.hire()
+    assert worker.stderr is not None
+    while "the schedule often cannot run: " not in (said := worker.stderr.readline()):
+        assert said, "the worker has ended"
+    assert "gone.yaml" in said
+    scene.until(lambda: bool(starts(scene)))
+    assert scene.run("schedules", "pause", "often").code == 0
+    rows = scene.run("runs", "ls", "--json").data
+    assert {(row["kind"], row["name"], row["status"]) for row in rows} == {("schedule", "often", "failed")}
+    assert "gone.yaml" in scene.run("runs", "show", rows[0]["id"]).out
+    retried = scene.run("runs", "retry", rows[0]["id"])
+    assert (retried.code, "ropewalk schedules run often" in retried.err) == (1, True), retried.err
+    [row] = scene.run("schedules", "ls", "--json").data
+    assert (row["last"] is not None, row["status"]) == (True, "failed")
+    by_hand = scene.run("schedules", "run", "often")
+    assert (by_hand.code, "gone.yaml" in by_hand.err, by_hand.out) == (2, True, "")
+
+
+def test_doctor_tells_who_executes_what_waits_and_what_is_wrong_with_schedules(crew: Start) -> None:
+    more = "".join(
+        f'[schedules.{name}]\ncron = "{cron}"\nflow = "{flow}"\n{rest}\n'
+        for name, cron, flow, rest in (
+            ("fine", "0 0 1 1 *", "chain.yaml", 'input = {at = "x"}'),
+            ("when", "every day", "chain.yaml", ""),
+            ("what", "0 0 1 1 *", "gone.yaml", ""),
+            ("input", "0 0 1 1 *", "strict.yaml", "input = {at = 1}"),
+        )
+    )
+    scene = crew(ONE, more)
+    scene.write("strict.yaml", ONE + "inputSchema: {type: object, properties: {at: {type: string}}}\n")
+    scene.submit("chain.yaml", "-i", '{"at": "y"}')
+    done = scene.run("doctor", "--json")
+    found = {one["name"]: (one["state"], one["message"]) for one in done.data["findings"]}
+    assert done.code == 1
+    assert found["engine"][1].startswith("dbos 3.")
+    assert found["workers"] == ("fault", "none is there; start one with: ropewalk worker")
+    assert found["queues"] == ("ok", "in line: 1 in default")
+    assert found["schedule fine"][0] == "ok"
+    assert "ropewalk.toml:" in found["schedule when"][1]
+    assert {found[f"schedule {name}"][0] for name in ("when", "what", "input")} == {"fault"}
+    scene.settings("")
+    [worker] = scene.hire()
+    found = {one["name"]: one["message"] for one in scene.run("doctor", "--json").data["findings"]}
+    assert found["workers"].startswith("1: ")
+    assert f"-{worker.pid}-" in found["workers"]

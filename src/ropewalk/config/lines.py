@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .table import QUEUE_KEYS, RATE_KEYS, SCHEDULE_KEYS, TomlFile
-from .workplace import Queue, Rate, Schedule, Terms, Workplace
+from .workplace import Queue, Rate, Schedule, Terms, Where, Workplace
 
 RESERVED: Final = "_"
 
@@ -34,15 +34,20 @@ def _queue(table: TomlFile, name: str) -> Queue:
 
 def _rate(table: TomlFile, name: str) -> Rate:
     at = ("limits", "tools", name)
-    return Rate(**_needing(table, at, table.check(at, RATE_KEYS), "per_second"))
+    return Rate(**_needing(table, at, table.check(at, RATE_KEYS), "per_second"), where=_where(table, at))
 
 
 def _schedule(table: TomlFile, name: str, queues: dict[str, Queue]) -> Schedule:
     at = ("schedules", name)
-    schedule = Schedule(**_needing(table, at, table.check(at, SCHEDULE_KEYS), "cron", "flow"))
+    found = _needing(table, at, table.check(at, SCHEDULE_KEYS), "cron", "flow")
+    schedule = Schedule(**found, where=_where(table, at))
     if schedule.queue is not None and schedule.queue not in queues:
         table.wrong((*at, "queue"), f"[schedules.{name}] queue: there is no [queues.{schedule.queue}]")
     return schedule
+
+
+def _where(table: TomlFile, at: tuple[str, ...]) -> Where:
+    return lambda key: table.place((*at, key))
 
 
 def _needing(table: TomlFile, at: tuple[str, ...], found: dict[str, Any], *keys: str) -> dict[str, Any]:

@@ -6,11 +6,16 @@ To add a setting, add a field here and its key to `table.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import TypeAlias
 
+from ..errors import Place
 from ..frozen import dataclass
 from ..values import Json
+
+Where: TypeAlias = Callable[[str], Place] | None
+"""Where a key stands in its file; None for what was set up in Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,7 @@ class Rate:
 
     per_second: float
     burst: int = 1
+    where: Where = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,7 @@ class Schedule:
     timezone: str = "UTC"
     queue: str | None = None
     catch_up: bool = False
+    where: Where = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

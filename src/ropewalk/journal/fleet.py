@@ -47,6 +47,7 @@ _PARK: Final = """
     UPDATE run SET status = 'parked', ended_at = ?2, error = CAST(?3 AS bytea)
     WHERE {which} = ?1 AND status = 'running'
 """
+_MOST: Final = 10_000
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
 # `due` is when the call after this one may begin, were there no burst.
 _PACE: Final = f"""
@@ -163,6 +164,15 @@ class Fleet:
     def statuses(self, ids: Iterable[str]) -> dict[str, str]:
         """Of these runs, those that there are."""
         return dict(self.do(lambda s: fetch(s, "SELECT id, status FROM run WHERE id = ANY(?)", (list(ids),))))
+
+    def waiting(self) -> dict[str, int]:
+        """How many runs wait for a worker, by queue."""
+        found: dict[str, int] = {}
+        for row in self.do(lambda session: orphans(session, "false", _MOST)):
+            if not row.context.get("executor"):
+                queue = str(row.context.get("queue") or "default")
+                found[queue] = found.get(queue, 0) + 1
+        return found
 
     # --- limits ---------------------------------------------------------------------------
 

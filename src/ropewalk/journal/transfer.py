@@ -27,7 +27,8 @@ _NUMBERED: Final = {"run": {"seq"}, "signal": {"seq", "run"}, "held": {"run"}, "
 """Columns that are the target's own."""
 
 _RUNS: Final = """
-    SELECT seq, run.id, status, owner, beat FROM run JOIN lease ON run = seq WHERE seq > ? ORDER BY seq LIMIT 200
+    SELECT seq, run.id, parent IS NOT NULL, status, owner, beat FROM run JOIN lease ON run = seq WHERE seq > ?
+    ORDER BY seq LIMIT 200
 """
 _ENTRIES: Final = """
     SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid LIMIT 2000 OFFSET ?
@@ -36,10 +37,13 @@ _ENTRIES: Final = """
 
 @dataclass(slots=True)
 class Copied:
-    """How many there were to copy, how many of the runs were there already, and the ids of those that are live."""
+    """How many were copied: definitions, runs, and runs that are parts of those; how many of the definitions and of
+    the runs, without parts, were there already; and the ids of runs that are live."""
 
     definitions: int = 0
     runs: int = 0
+    parts: int = 0
+    known: int = 0
     there: int = 0
     live: list[str] = field(default_factory=list)
 
@@ -51,28 +55,30 @@ def copy(source: Store, target: Store, told: Callable[[Copied], None] | None = N
     here, there, done = source._writer, target._writer, Copied()
     for table in _DEFINITIONS:
         rows = here.read(lambda c, table=table: _rows(here, c, table))  # type: ignore[misc]
-        there.run(lambda c, table=table, rows=rows: _put(c, table, rows))  # type: ignore[misc]
-        done.definitions += len(rows) if table == "definition" else 0
-    for seq, id, live in _runs(here, source._lease):
+        new = there.run(lambda c, table=table, rows=rows: _put(c, table, rows))  # type: ignore[misc]
+        if table == "definition":
+            done.definitions, done.known = new, len(rows) - new
+    for seq, id, part, live in _runs(here, source._lease):
         if live:
             done.live.append(id)
             continue
         if there.read(lambda c, id=id: fetch(c, "SELECT 1 FROM run WHERE id = ?", (id,))):  # type: ignore[misc]
-            done.there += 1
+            done.there += not part
         elif there.run(lambda c, seq=seq: _copy_run(here, there, c, seq)):  # type: ignore[misc]
-            done.runs += 1
+            done.runs += not part
+            done.parts += part
         if told is not None:
             told(done)
     return done
 
 
-def _runs(here: Writer, lease: float) -> Iterator[tuple[int, str, bool]]:
-    """Every run, oldest first, and whether some process executes it."""
+def _runs(here: Writer, lease: float) -> Iterator[tuple[int, str, bool, bool]]:
+    """Every run, oldest first, whether it is part of another one, and whether some process executes it."""
     last = 0
     while page := here.read(lambda c, last=last: fetch(c, _RUNS, (last,))):  # type: ignore[misc]
-        for seq, id, status, owner, beat in page:
+        for seq, id, part, status, owner, beat in page:
             verdict = judge(Owner.load(owner) if owner else None) if status == "running" else "dead"
-            yield seq, id, verdict == "live" or (verdict == "unknown" and 0 <= time.time() - beat <= lease)
+            yield seq, id, bool(part), verdict == "live" or (verdict == "unknown" and 0 <= time.time() - beat <= lease)
         last = page[-1][0]
 
 

@@ -74,6 +74,8 @@ def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
     row = known(store, run_id)
     if row.parent is not None:
         raise PartOfRun(run_id, row.parent)
+    if row.kind == "schedule":
+        raise NothingToRetry(run_id, f"it could not begin; start another one with: ropewalk schedules run {row.name}")
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to go on with them")
     if row.status == "waiting":

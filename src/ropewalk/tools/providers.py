@@ -36,6 +36,10 @@ class Providers:
         self._waiting: dict[str, Callable[[], Awaitable[list[Tool]]]] = {}
         self.skipped: dict[str, str] = {}
 
+    @property
+    def names(self) -> list[str]:
+        return [*self._known, *(name for name in self._waiting if name not in self._known)]
+
     def add(self, name: str, config: Any) -> list[Tool]:
         """Add a provider and give its tools, each with its backend; ConfigError says what is wrong."""
         place = f"provider {name!r}"

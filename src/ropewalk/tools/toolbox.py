@@ -90,6 +90,13 @@ class Toolbox(Index):
                 self._providers = Providers()
             return self._providers
 
+    @property
+    def spaces(self) -> set[str]:
+        """The names of servers and providers, connected or not."""
+        servers = self.mcp.names if self.mcp is not None else ()
+        providers = self._providers.names if self._providers is not None else ()
+        return {*servers, *providers, *(name for name in self.failures if ":" not in name)}
+
     # --- registering ------------------------------------------------------------------------
 
     def register(

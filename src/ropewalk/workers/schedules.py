@@ -8,23 +8,26 @@ not all workers come at once.
 
 from __future__ import annotations
 
+import asyncio
 import operator
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from ..config.workplace import Schedule
 from ..errors import ConfigError, NotFound
 from ..frozen import dataclass
+from ..journal.journal import Store
 from ..values import Json, closest
 from .system import TICK, Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """A schedule as it is kept: `paused` or not, when it was `last` due and when it is `next`."""
+    """A schedule as it is kept: `paused` or not, when it was `last` due, what became of that (the `status` of its run,
+    None before there is one), and when it is `next`."""
 
     name: str
     cron: str
@@ -33,25 +36,37 @@ class ScheduleRow:
     input: Json
     paused: bool
     last: datetime | None
+    status: str | None
     next: datetime | None
 
 
 class Schedules:
-    """`app.schedules`. Blocking: each is a statement or two."""
+    """`app.schedules`. Blocking, but for `run`: each is a statement or two. `start` makes the run of a schedule that is
+    due at a time, and gives its id."""
 
-    def __init__(self, client: Client, set_up: Mapping[str, Schedule], project: str | None) -> None:
-        self._client, self._set_up, self._project = client, set_up, project
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        set_up: Mapping[str, Schedule],
+        project: str | None,
+        start: Callable[[Mapping[str, Any], str], Awaitable[str]],
+    ) -> None:
+        self._client, self._store, self._set_up, self._project = client, store, set_up, project
+        self._start = start
 
     def list(self) -> list[ScheduleRow]:
         """By name."""
-        return sorted(
-            map(_row, self._client.client.list_schedules(workflow_name=TICK)), key=operator.attrgetter("name")
-        )
+        return sorted(map(self._row, self._kept()), key=operator.attrgetter("name"))
 
-    def run(self, name: str) -> None:
-        """Start it now, whether it is paused or not."""
-        self._known(name)
-        self._client.client.trigger_schedule(name)
+    async def run(self, name: str) -> str:
+        """Put its run in line now, whether it is paused or not; gives the id. Raises what is wrong with it."""
+        set_up = self._set_up.get(name)
+        context = None if set_up is None else self._context(name, set_up)
+        if context is None:
+            row = await asyncio.to_thread(self._known, name)
+            context = {"name": name, **(row["context"] or {})}
+        return await self._start(context, datetime.now(UTC).isoformat())
 
     def pause(self, name: str) -> None:
         self._known(name)
@@ -64,9 +79,9 @@ class Schedules:
 
     def apply(self) -> None:
         """Keep what is set up, and forget what this project had set up before. What is paused stays so."""
-        kept = {row["schedule_name"]: row for row in self._client.client.list_schedules(workflow_name=TICK)}
+        kept = {row["schedule_name"]: row for row in self._kept()}
         for name, schedule in self._set_up.items():
-            _check(name, schedule)
+            check(name, schedule)
         for name, row in kept.items():
             if name not in self._set_up and (row["context"] or {}).get("project") == self._project:
                 self._client.client.delete_schedule(name)
@@ -74,23 +89,46 @@ class Schedules:
             self._client.client.apply_schedules([self._told(name, one) for name, one in self._set_up.items()])
 
     def _told(self, name: str, schedule: Schedule) -> dict[str, Any]:
-        context = {"name": name, "flow": schedule.flow, "input": schedule.input, "queue": schedule.queue}
         return {
             "schedule_name": name,
             "workflow_name": TICK,
             "schedule": schedule.cron,
-            "context": {**context, "project": self._project},
+            "context": {**self._context(name, schedule), "project": self._project},
             "automatic_backfill": schedule.catch_up,
             "cron_timezone": schedule.timezone,
         }
 
-    def _known(self, name: str) -> None:
-        known = [row.name for row in self.list()]
+    def _context(self, name: str, schedule: Schedule) -> dict[str, Any]:
+        return {"name": name, "flow": schedule.flow, "input": schedule.input, "queue": schedule.queue}
+
+    def _kept(self) -> Sequence[Mapping[str, Any]]:
+        found: Sequence[Mapping[str, Any]] = self._client.client.list_schedules(workflow_name=TICK)
+        return found
+
+    def _known(self, name: str) -> Mapping[str, Any]:
+        known = {row["schedule_name"]: row for row in self._kept()}
         if name not in known:
             why = (
                 f"there are {', '.join(known)}" if known else "a worker keeps those of its ropewalk.toml when it starts"
             )
             raise NotFound("schedule", name, suggestion=closest(name, known), why=why)
+        return known[name]
+
+    def _row(self, kept: Mapping[str, Any]) -> ScheduleRow:
+        context, paused = kept["context"] or {}, kept["status"] != "ACTIVE"
+        name, zone, last = kept["schedule_name"], kept["cron_timezone"] or "UTC", kept["last_fired_at"]
+        run = self._store.get_run(run_id(name, last)) if last else None
+        return ScheduleRow(
+            name=name,
+            cron=kept["schedule"],
+            timezone=zone,
+            flow=str(context.get("flow", "")),
+            input=context.get("input"),
+            paused=paused,
+            last=datetime.fromisoformat(last) if last else None,
+            status=run.status if run is not None else None,
+            next=None if paused else _next(kept["schedule"], zone),
+        )
 
 
 def run_id(name: str, at: str) -> str:
@@ -98,29 +136,22 @@ def run_id(name: str, at: str) -> str:
     return f"schedule/{name}/{datetime.fromisoformat(at).astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%S.%fZ')}"
 
 
-def _check(name: str, schedule: Schedule) -> None:
+def check(name: str, schedule: Schedule) -> None:
+    """Raise ConfigError, with its place, when the times of a schedule are none."""
     if not _croniter().is_valid(schedule.cron, second_at_beginning=True):
         right = 'five fields, "minute hour day month weekday", or six, with seconds first'
-        raise ConfigError(f"[schedules.{name}] cron: {schedule.cron!r} is no time of cron; right are {right}")
+        raise _wrong(name, schedule, "cron", f"{schedule.cron!r} is no time of cron; right are {right}")
     try:
         ZoneInfo(schedule.timezone)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ConfigError(f"[schedules.{name}] timezone: there is no {schedule.timezone!r}") from error
+        near = closest(schedule.timezone, available_timezones())
+        hint = f"; did you mean {near}?" if near else ""
+        raise _wrong(name, schedule, "timezone", f"there is no {schedule.timezone!r}{hint}") from error
 
 
-def _row(kept: Mapping[str, Any]) -> ScheduleRow:
-    context, paused = kept["context"] or {}, kept["status"] != "ACTIVE"
-    zone, last = kept["cron_timezone"] or "UTC", kept["last_fired_at"]
-    return ScheduleRow(
-        name=kept["schedule_name"],
-        cron=kept["schedule"],
-        timezone=zone,
-        flow=str(context.get("flow", "")),
-        input=context.get("input"),
-        paused=paused,
-        last=datetime.fromisoformat(last) if last else None,
-        next=None if paused else _next(kept["schedule"], zone),
-    )
+def _wrong(name: str, schedule: Schedule, key: str, said: str) -> ConfigError:
+    place = schedule.where(key) if schedule.where is not None else None
+    return ConfigError(f"[schedules.{name}] {key}: {said}", place=place)
 
 
 def _croniter() -> Any:

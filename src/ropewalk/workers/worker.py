@@ -133,11 +133,7 @@ class Worker:
 
     async def _tick(self, at: str, context: dict[str, Any]) -> str:
         """A schedule is due: what comes of it is a run like any other."""
-        try:
-            return await self._ticked(context, at)
-        except RopewalkError:
-            log.exception("the schedule %s was due at %s, and nothing came of it", context.get("name"), at)
-            raise
+        return await self._ticked(context, at)
 
     async def _carry(self, run_id: str, refusers: list[str]) -> str:
         row = await asyncio.to_thread(self.store.get_run, run_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,19 +11,22 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ..config.workplace import Workplace
+from ..engine.engine import Job
 from ..engine.run import Ending
 from ..errors import NotFound, RopewalkError, StoreError
 from ..events import Event
 from ..journal.fleet import Fleet, WorkerRow
-from ..journal.journal import RunRow, Store
+from ..journal.journal import NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
 from ..tools.pace import Here
 from ..values import Json
 from .lines import unattended
 from .remote import RemoteEngine, postgres
-from .schedules import Schedules, run_id
+from .schedules import Schedules, check, run_id
 from .system import PRIORITY
 from .worker import Worker
+
+log = logging.getLogger("ropewalk.workers")
 
 
 class Host(Protocol):
@@ -97,7 +101,21 @@ class Workers:
         worker = Worker(postgres(app.store), app.jobs.again, self._refused, self._ticked, place, queues)
         await asyncio.to_thread(self.schedules.apply)
         app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
-        await worker.work(lambda: started(worker))
+        looking: list[asyncio.Future[None]] = []
+
+        def begun() -> None:
+            started(worker)
+            looking.append(asyncio.ensure_future(self._warn()))
+
+        try:
+            await worker.work(begun)
+        finally:
+            for look in looking:
+                look.cancel()
+
+    async def _warn(self) -> None:
+        for name, error in (await self.broken()).items():
+            log.warning("the schedule %s cannot run: %s", name, error)
 
     def list(self) -> list[WorkerRow]:
         """Who works, the oldest first."""
@@ -117,14 +135,51 @@ class Workers:
     @cached_property
     def schedules(self) -> Schedules:
         """Runs that the clock starts."""
-        return Schedules(self.engine.client, self._app.settings.schedules, self._app.project)
+        app = self._app
+        return Schedules(self.engine.client, app.store, app.settings.schedules, app.project, self._start)
 
-    async def _ticked(self, schedule: Mapping[str, Any], at: str) -> str:
+    async def broken(self) -> dict[str, RopewalkError]:
+        """What is wrong with the schedules that are set up, by name: their times, their flows, their input."""
+        found: dict[str, RopewalkError] = {}
+        for name, schedule in self._app.settings.schedules.items():
+            try:
+                check(name, schedule)
+                await self._due({"flow": schedule.flow, "input": schedule.input}, name)
+            except RopewalkError as error:
+                found[name] = error
+        return found
+
+    async def _due(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
         loaded = app.load(os.path.join(app.project or "", schedule["flow"]))
-        id = run_id(schedule["name"], at)
-        job = await app.jobs.new(loaded, definition_id=loaded.root, run_id=id, input=schedule["input"])
+        job: Job = await app.jobs.new(loaded, definition_id=loaded.root, run_id=run_id, input=schedule["input"])
+        return job
+
+    async def _start(self, schedule: Mapping[str, Any], at: str) -> str:
+        job = await self._due(schedule, run_id(schedule["name"], at))
         return await self.engine.submit(job, schedule["queue"])
+
+    async def _ticked(self, schedule: Mapping[str, Any], at: str) -> str:
+        """What is due is a run in any case: one that cannot begin has failed."""
+        try:
+            return await self._start(schedule, at)
+        except StoreError:
+            raise
+        except RopewalkError as error:
+            log.error("the schedule %s was due at %s, and cannot run: %s", schedule["name"], at, error)
+            return await self._failed(schedule, run_id(schedule["name"], at), error)
+
+    async def _failed(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> str:
+        context = {"project": self._app.project, "file": schedule["flow"]}
+        new = NewRun(
+            id=id, kind="schedule", name=schedule["name"], input=schedule["input"], context=context, document={}
+        )
+        opened = await self._app.store.open(new)
+        if opened.finished is None:
+            said = {"message": str(error), "kind": type(error).__name__}
+            result = {"executionId": id, "success": False, "status": "failed", "error": said}
+            await opened.finish("failed", result, said, errors=1)
+        return id
 
     async def take_turn(self, name: str, per_second: float, burst: int) -> float:
         """Seconds until the next call under this limit of `[limits.tools]` may begin."""

@@ -3,6 +3,7 @@ what to do about what does not."""
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...config import Config, find, read_config
 from ...errors import RopewalkError
+from ...fitting import misplaced
 from ...frozen import dataclass
 from ...journal.address import DEFAULT, is_postgres
 from ...source import visible
@@ -47,7 +49,7 @@ def doctor(*, json: Json = False, store: StoreAddress = None, project: Project =
     found = [*_installed(), _node(), _project(directory(None, project))]
     try:
         config = read_config(directory(None, project))
-        with_app(_opened(found, config, store), project=project, store=store)
+        with_app(_opened(found, config, store), project=project, store=store, lenient=True)
     except RopewalkError as error:
         found.append(Finding("project", "fault", str(error)))
     faults = [f for f in found if f.state == "fault"]
@@ -113,7 +115,9 @@ def _project(where: Path) -> Finding:
 
 def _opened(found: list[Finding], config: Config, store: str | None) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, _: Interrupts) -> Answer:
-        found.append(_store(app, store or config.store or str(config.directory / DEFAULT)))
+        address = store or config.store or str(config.directory / DEFAULT)
+        found.append(_store(app, address))
+        found.extend(await asyncio.to_thread(lambda: list(_engine(app, address))))
         await app.connect()
         failures = {**config.broken, **app.toolbox.failures}
         counts = Counter(tool.namespace or "" for tool in app.toolbox.list())
@@ -125,9 +129,58 @@ def _opened(found: list[Finding], config: Config, store: str | None) -> Callable
         for name, why in failures.items():
             advice = "check its command, url and environment in ropewalk.toml or .mcp.json"
             found.append(Finding(f"server {name}", "fault", f"{why}; {advice}"))
+        found.extend(Finding("limits", "fault", str(wrong)) for wrong in misplaced(app.settings.rates, app.toolbox))
+        found.extend(await _schedules(app))
         return Answer()
 
     return work
+
+
+def _engine(app: App, address: str) -> Iterator[Finding]:
+    """Who executes runs: this process, or workers, which of them are there, and what waits for them."""
+    if not app.distributed:
+        yield Finding("engine", "ok", "local: runs are executed by the process that starts them")
+        return
+    known = _version("dbos")
+    if known is None:
+        yield Finding("engine", "fault", "dbos, but DBOS is not installed: pip install 'ropewalk[distributed]'")
+        return
+    if not is_postgres(address):
+        yield Finding("engine", "fault", f"dbos needs a store in Postgres ([store] url), not {address}")
+        return
+    yield Finding("engine", "ok", f"dbos {known}: runs are executed by workers")
+    try:
+        alive, waiting = app.workers.fleet.alive(), app.workers.fleet.waiting()
+    except (RopewalkError, OSError) as error:  # the store's finding says more
+        yield Finding("workers", "fault", str(error))
+        return
+    many = sum(waiting.values())
+    said = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
+    idle = [queue for queue in waiting if not any(queue in worker.about["queues"] for worker in alive)]
+    if not alive:
+        yield Finding("workers", "fault" if many else "note", "none is there; start one with: ropewalk worker")
+    else:
+        yield Finding("workers", "ok", f"{len(alive)}: " + ", ".join(worker.id for worker in alive))
+    if alive and idle:
+        yield Finding("queues", "fault", f"{said} in line; no worker takes {', '.join(sorted(idle))}")
+    else:
+        yield Finding("queues", "ok", f"in line: {said}" if many else "nothing is in line")
+
+
+async def _schedules(app: App) -> list[Finding]:
+    if not app.settings.schedules:
+        return []
+    if not app.distributed:
+        return [Finding("schedules", "note", 'workers keep them: they need [store] engine = "dbos"')]
+    if _version("dbos") is None:
+        return []
+    broken = await app.workers.broken()
+    return [
+        Finding(f"schedule {name}", "fault", str(broken[name]))
+        if name in broken
+        else Finding(f"schedule {name}", "ok", f"{schedule.flow} at {schedule.cron} {schedule.timezone}")
+        for name, schedule in app.settings.schedules.items()
+    ]
 
 
 def _store(app: App, address: str) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .answer import Answer
 from .interrupts import Interrupts
@@ -33,22 +33,36 @@ def ls(*, json: Json = False, store: StoreAddress = None, project: Project = Non
                 "input": row.input,
                 "paused": row.paused,
                 "last": row.last.isoformat() if row.last else None,
+                "status": row.status,
                 "next": row.next.isoformat() if row.next else None,
             }
             for row in rows
         ]
         table = [
-            (d["name"], d["cron"], d["timezone"], d["flow"], d["last"] or "-", d["next"] or "paused") for d in data
+            (d["name"], d["cron"], d["timezone"], d["flow"], d["last"] or "-", _became(d), d["next"] or "paused")
+            for d in data
         ]
-        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST", "NEXT")
+        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT")
         return Answer(data=data, text=columns(head, table) if rows else "no schedules")
 
     return with_app(work, project=project, store=store, tools=False)
 
 
+def _became(told: dict[str, Any]) -> str:
+    """What became of it when it was last due."""
+    return told["status"] or ("no run" if told["last"] else "-")
+
+
 def run(name: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
-    """Start what a schedule starts, now, also when it is paused."""
-    return _done(name, "started", lambda schedules: schedules.run, store, project)
+    """Put the run of a schedule in line now, also when it is paused, and print its id."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        run_id = await app.schedules.run(name)
+        said = await asyncio.to_thread(app.workers.unattended, run_id)
+        lines = [f"started {run_id}", *([f"it is {said}"] if said else [])]
+        return Answer(data={"schedule": name, "done": "started", "runId": run_id}, text="\n".join(lines))
+
+    return with_app(work, project=project, store=store, engine="dbos")
 
 
 def pause(name: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:

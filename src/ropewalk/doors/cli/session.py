@@ -31,12 +31,13 @@ def with_app(
     engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
     log: Form = "text",
+    lenient: bool = False,
 ) -> Answer:
     """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt.
 
     The tools are those of the definition's project (`near`), or of the one that `run` was started
     with. Without `tools` none of a project's code is imported: runs can be looked at and stopped
-    also when a tool module is broken.
+    also when a tool module is broken. `lenient` leaves limits for what there is not to the command.
     """
 
     async def main() -> Answer:
@@ -52,6 +53,11 @@ def with_app(
         installed.append(interrupts)
         interrupts.install()
         async with app:
+            if tools and not lenient and app.settings.rates:
+                from ...fitting import misplaced
+
+                for wrong in misplaced(app.settings.rates, app.toolbox):
+                    raise wrong
             with _traced(app):
                 set_up(log, app)
                 return await work(app, interrupts)

@@ -30,16 +30,21 @@ def copy(source: str, target: str, /, *, json: Json = False) -> Answer:
             there.close()
     finally:
         here.close()
-    lines = [
-        columns(
-            ("", "COPIED", "THERE BEFORE"),
-            [("definitions", str(done.definitions), ""), ("runs", str(done.runs), str(done.there))],
-        )
-    ]
+    rows = [("definitions", done.definitions, done.known), ("runs", done.runs, done.there)]
+    lines = [columns(("", "COPIED", "THERE BEFORE"), rows)]
+    if done.parts:
+        lines.append(f"with the runs {done.parts:,} that are parts of them")
     if done.live:
         lines.append(f"being executed, so not copied: {', '.join(done.live)}; copy again when they have ended")
     return Answer(
         exit=FAILED if done.live else 0,
-        data={"definitions": done.definitions, "runs": done.runs, "there": done.there, "live": done.live},
+        data={
+            "definitions": done.definitions,
+            "definitionsThere": done.known,
+            "runs": done.runs,
+            "parts": done.parts,
+            "there": done.there,
+            "live": done.live,
+        },
         text="\n".join(lines),
     )
