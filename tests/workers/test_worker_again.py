@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
+
+from ropewalk.journal.postgres_session import target
 
 from .crew import Crew, ended, kill
 
@@ -153,3 +156,22 @@ def test_over_http_they_are_done_by_workers_too(crew: Start, serve: Callable[[Cr
     [other] = scene.hire()
     assert scene.until_ended(late) == "completed"
     assert scene.callers() == {worker.pid, other.pid}
+
+
+def test_what_the_engine_holds_of_a_run_goes_with_it(crew: Start) -> None:
+    scene = scene_of(crew, WIDE)
+    scene.hire(2)
+    items = "@" + scene.write("input.json", json.dumps({"items": list(range(600))}))
+    for id in ("x", "y"):
+        assert scene.run("run", "chain.yaml", "--id", id, "-i", items).code == 0
+    scene.until(lambda: not held(scene, " AND status IN ('ENQUEUED', 'PENDING')"))
+    assert {id.partition("/")[0].partition("@")[0] for id in held(scene)} == {"x", "y"}
+    assert scene.run("runs", "prune", "--keep", "1").code == 0
+    assert {id.partition("/")[0].partition("@")[0] for id in held(scene)} == {"y"}
+
+
+def held(scene: Crew, more: str = "") -> list[str]:
+    where = target(scene.url)
+    with psycopg.connect(**where.parameters) as connection:
+        query = f"SELECT workflow_uuid FROM {where.schema}_dbos.workflow_status WHERE true{more}"
+        return [id for (id,) in connection.execute(query)]  # type: ignore[arg-type]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
+import pytest
+
 from .crew import Crew, ended
 from .test_worker_runs import ASKS, WHO
 
@@ -51,6 +53,19 @@ def test_a_run_in_line_is_listed_as_queued_and_followed(crew: Start) -> None:
     done = ended(watching)
     assert (done.code, "run completed" in done.out) == (0, True)
     assert scene.run("runs", "ls", "--json").data[0]["queued"] is False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_who_waits_for_a_run_leaves_the_run_to_its_worker(crew: Start, number: int) -> None:
+    scene = crew(WHO)
+    scene.hire()
+    waiting = scene.start("run", "chain.yaml", "--id", "x")
+    scene.until(lambda: "long" in scene.started())
+    waiting.send_signal(number)
+    gone = ended(waiting)
+    assert (gone.code, "ropewalk runs stop x" in gone.err) == (130, True), gone.err
+    (scene.folder / "go").touch()
+    assert scene.until_ended("x") == "completed"
 
 
 def test_what_is_answered_goes_on_with_a_worker_and_not_by_hand(crew: Start) -> None:

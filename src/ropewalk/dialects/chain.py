@@ -45,6 +45,14 @@ class NodeType(StrEnum):
     WAIT = "wait"
 
 
+_MEANT: Final = {
+    **dict.fromkeys(("for_each", "foreach", "each", "map", "while"), "loop"),
+    **dict.fromkeys(("if", "branch", "switch"), "condition"),
+    **dict.fromkeys(("sleep", "pause"), "delay"),
+    **dict.fromkeys(("approval", "event"), "wait"),
+}
+
+
 CHAIN_FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
     "name": f.text,
@@ -78,7 +86,7 @@ DEFAULTS: Final[dict[str, Json]] = {
 
 NODE_FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
-    "type": f.word_of(NodeType),
+    "type": f.word_of(NodeType, _MEANT),
     "name": f.text,
     "description": f.text,
     "tool": f.name,

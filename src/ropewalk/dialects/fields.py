@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import Problem
@@ -182,13 +183,14 @@ def anything(value: Json, path: str, report: Report) -> Json:
     return value
 
 
-def one_of(words: tuple[str, ...]) -> Checker:
-    """One of some words, in any letter case; for another one what was probably meant, or ""."""
+def one_of(words: tuple[str, ...], meant: Mapping[str, str] = MappingProxyType({})) -> Checker:
+    """One of some words, in any letter case; for another one what was probably meant, or "". `meant` are words of
+    other notations, with ours."""
 
     def check(value: Json, path: str, report: Report) -> Json:
         word = str(getattr(value, "value", value)).strip().lower().replace("-", "_")
         if not isinstance(value, str) or word not in words:
-            near = closest(word, words)
+            near = meant.get(word) or closest(word, words)
             say(report, path, f"unknown value {value!r}; it is one of {', '.join(words)}", near)
             return near or ""
         return word
@@ -196,9 +198,9 @@ def one_of(words: tuple[str, ...]) -> Checker:
     return check
 
 
-def word_of(enum: type[StrEnum]) -> Checker:
+def word_of(enum: type[StrEnum], meant: Mapping[str, str] = MappingProxyType({})) -> Checker:
     """One of the words of an enumeration."""
-    return one_of(tuple(str(member.value) for member in enum))
+    return one_of(tuple(str(member.value) for member in enum), meant)
 
 
 def kind(value: Json) -> str:

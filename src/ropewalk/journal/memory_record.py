@@ -74,7 +74,7 @@ class Record:
         """The row without its large values, and with the results that a running run has so far."""
         row, count = self.row(), self.result_count
         if self.status not in ENDS:
-            count = sum(entry.kind in ("call", "node") for entry in self.history())
+            count = sum(entry.kind in ("call", "node") and "/" not in entry.path for entry in self.history())
         return dataclasses.replace(row, input=None, context=None, document=None, result=None, result_count=count)
 
     def size(self) -> int:

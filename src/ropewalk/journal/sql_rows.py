@@ -35,7 +35,8 @@ _RUN: Final = """
 RUN: Final = _RUN.format(results="result_count", more=", input, context, document, result")
 RUN_LIGHT: Final = _RUN.format(
     results="""CASE WHEN status IN ('running', 'waiting') THEN
-        (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')) ELSE result_count END""",
+        (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')
+            AND entry.path NOT LIKE '%/%') ELSE result_count END""",
     more="",
 )
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"

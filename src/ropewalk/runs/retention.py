@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Final
 
 from ..config.limits import Retention
@@ -37,7 +38,22 @@ def tidy(store: Store, retention: Retention, now: float, over: Callable[[], bool
         gone += some
         if some < _AT_ONCE:
             break
+    if not over():
+        forget(store)
     return gone
+
+
+def forget(store: Store) -> None:
+    """What DBOS holds of runs that are gone goes, too; without DBOS it is left to a process that has it."""
+    where = getattr(store, "where", None)
+    if where is None or find_spec("dbos") is None:
+        return
+    from ..workers import pulse, system
+
+    try:
+        system.forget(where)
+    except pulse.driver_errors() as error:
+        raise StoreError(f"the server is away: {' '.join(str(error).split())}") from error
 
 
 class Keeper:

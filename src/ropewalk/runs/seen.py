@@ -250,7 +250,12 @@ class Runs:
         """Delete runs that ended more than `older_than` seconds ago, or are not among the newest `keep`, with all
         that is recorded of them; with `dry` only say how many and how much."""
         before = None if older_than is None else time.time() - older_than
-        return self.store.prune(before=before, keep=keep, status=status, dry=dry)
+        pruned = self.store.prune(before=before, keep=keep, status=status, dry=dry)
+        if pruned.runs and not dry:
+            from .retention import forget
+
+            forget(self.store)
+        return pruned
 
     def export(self, run_id: str) -> dict[str, Json]:
         """Everything the store holds of a run and its parts; what is recorded of secrets is their names."""

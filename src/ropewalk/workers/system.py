@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..errors import StoreError
+from ..journal.connection import fetch
+from ..journal.fleet import Fleet
 from ..journal.news import News
 from ..journal.postgres_news import message
 from ..journal.postgres_session import PAUSE, Target, driver
@@ -37,6 +39,8 @@ _OFTEN: Final = 0.15  # seconds between looks at a queue when others may have ma
 _SELDOM: Final = 1.0  # seconds between looks at a queue for which no bell rings
 _ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
+_TICKS_KEPT: Final = 86_400.0  # seconds: what was due is not due twice
+_AT_ONCE: Final = 500
 
 
 def package() -> Any:
@@ -191,6 +195,31 @@ def prepare(where: Target) -> None:
     finally:
         system.destroy()
         pool.dispose()
+
+
+def forget(where: Target) -> int:
+    """Delete what is kept of work that is done, for runs that are gone; gives how many. Nothing where DBOS has no
+    tables yet."""
+    tables = schema_of(where)
+    query = (
+        f"SELECT workflow_uuid FROM {tables}.workflow_status AS w WHERE status NOT IN {_ALIVE} AND CASE name"
+        f" WHEN '{TICK}' THEN created_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - {_TICKS_KEPT * 1000:.0f}"
+        f" ELSE NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', '')) END"
+        f" LIMIT {_AT_ONCE}"
+    )
+    fleet, client, gone = Fleet(where), Client(where), 0
+    try:
+        if not fleet.do(
+            lambda s: fetch(s, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (f"{tables}.workflow_status",))
+        ):
+            return 0
+        while some := [str(id) for (id,) in fleet.do(lambda s: fetch(s, query))]:
+            client.client.delete_workflows(some)
+            gone += len(some)
+    finally:
+        client.close()
+        fleet.close()
+    return gone
 
 
 def _plain(body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

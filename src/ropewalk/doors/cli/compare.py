@@ -10,7 +10,7 @@ from ...source import visible
 from .answer import Answer
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
-from .session import with_app
+from .session import unknown_run, with_app
 from .table import duration
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ def diff(a: str, b: str, /, *, json: Json = False, store: StoreAddress = None, p
     """Show what differs between two runs: definition, input, every node that came out otherwise, result."""
 
     async def work(app: App, _: Interrupts) -> Answer:
+        for one in (a, b):
+            if app.runs.row(one) is None:
+                raise unknown_run(app, one)
         told = app.runs.diff(a, b)
         return Answer(data=told, text=visible("\n".join(_lines(told))))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -27,8 +28,8 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 class Interrupts:
     """SIGINT and SIGTERM: the first asks the run to stop, which records it as stopped; the second, or a first one
-    without a run, cancels whatever goes on. What holds the loop meanwhile is broken off; where that does not help
-    either, the process ends."""
+    without a run, or with one that workers execute, cancels whatever goes on here. What holds the loop meanwhile is
+    broken off; where that does not help either, the process ends."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -96,11 +97,22 @@ class Interrupts:
         self._rest()
         self._since, self._broken_off = None, 0
         self._hits += 1
-        if self._hits == 1 and self._run_id:
+        if self._hits == 1 and self._run_id and self._elsewhere():
+            run = shlex.quote(self._run_id)
+            sys.stderr.write(
+                f"\nthe run goes on with the workers; look at it with: ropewalk runs watch {run}\n"
+                f"stop it with: ropewalk runs stop {run}\n"
+            )
+        elif self._hits == 1 and self._run_id:
             sys.stderr.write("\nstopping the run; its tools are being cancelled\n")
             self._stopping = self._loop.create_task(self._stop())
-        elif self._main is not None:
+            return
+        if self._main is not None:
             self._main.cancel()
+
+    def _elsewhere(self) -> bool:
+        """Whether it is workers that execute the run, and this process only waits for it."""
+        return self._app.distributed and self._run_id not in self._app.engine.live
 
     async def _stop(self) -> None:
         try:

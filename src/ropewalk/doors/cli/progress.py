@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 import orjson
 
 from ...events import Event
 from ...source import visible
 from .table import first_line
-from .tally import Tally, line, unattended, waits_for
+from .tally import ENDS, Tally, line, unattended, waits_for
+
+MOST_TOLD: Final = 100
+"""So many nodes are told one by one; of more than that only those that fail, and of those so many, too."""
 
 
 class Progress(Protocol):
@@ -80,16 +83,36 @@ class Watching(Counting):
 
 
 class PlainLines(Counting):
-    """One line per node that ends, and per attempt that fails."""
+    """One line per node that ends, and per attempt that fails; of many nodes only those that fail, and how many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = {"ok": MOST_TOLD, "failed": MOST_TOLD}
+        self._next = 0
 
     def take(self, event: Event) -> None:
-        ended = self.tally.take(event)
-        if ended is not None:
-            sys.stderr.write(line(ended) + "\n")
-        elif event.kind == "wait.started":
+        super().take(event)
+        if event.kind in ENDS:
+            if self._may("failed" if event.kind == "node.failed" else "ok"):
+                sys.stderr.write(line(self.tally.last[-1]) + "\n")
+            elif self.tally.done >= self._next:
+                sys.stderr.write(self._so_far() + "\n")
+                self._next = 2 * self.tally.done
+        elif event.kind == "wait.started" and self._may("ok"):
             sys.stderr.write(waits_for(event) + "\n")
-        elif event.kind == "run.unattended":
-            sys.stderr.write(unattended(event) + "\n")
-        elif event.kind == "attempt.failed":
+        elif event.kind == "attempt.failed" and self._may("failed"):
             data = event.data or {}
             sys.stderr.write(visible(f"! {event.path}  attempt failed: {data.get('message', '')}") + "\n")
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:
+        if min(self._left.values()) < 0:
+            sys.stderr.write(f"{self._so_far()}; --watch tells each\n")
+
+    def _may(self, what: str) -> bool:
+        self._left[what] -= 1
+        return self._left[what] >= 0
+
+    def _so_far(self) -> str:
+        counts = self.tally.counts
+        more = "".join(f", {counts[how]:,} {how}" for how in ("failed", "skipped") if counts[how])
+        return f"… {self.tally.done:,} nodes done{more}"

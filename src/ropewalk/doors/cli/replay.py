@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...testing.recording import Replayed
 
 _ENDING = (".test.yaml", ".test.yml", ".test.json")
+_MOST = 20  # differences of one case that are shown
 T = TypeVar("T")
 
 
@@ -112,8 +113,10 @@ def _told(one: dict[str, Any]) -> Iterator[str]:
     yield visible(f"{'✓' if one['passed'] else '✗'} {one['file']}")
     if "said" in one:
         yield one["said"]
-    for difference in one["differences"]:
+    for difference in one["differences"][:_MOST]:
         yield visible(f"  {difference['path'] or 'outcome'}: {difference['message']}")
         for word in ("was", "now"):
             if difference["was"] is not None or difference["now"] is not None:
                 yield visible(f"    {word} {first_line(orjson.dumps(difference[word]).decode(), 300)}")
+    if len(one["differences"]) > _MOST:
+        yield f"  and {len(one['differences']) - _MOST:,} more differences; --json has all"

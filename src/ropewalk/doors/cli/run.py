@@ -163,7 +163,6 @@ def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e, where)}" for e in errors]
-    lines += waits(data, options)
     lines += [visible(f"  warning: {said}") for said in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
@@ -172,6 +171,7 @@ def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -
         told = name in data if name == "finalState" else data.get(name) not in ({}, None)
         if told and not again:
             lines.append(f"{name}: {_shown(data[name])}")
+    lines += waits(data, options)  # the last thing that is said, however long the results are
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -26,6 +26,8 @@ from .waiting import waits
 if TYPE_CHECKING:
     from ...app import App
 
+_MOST_STEPS = 100  # at the beginning and at the end, and of those that failed
+_MOST_TEXT = 10_000  # characters of a result
 _MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
 
 
@@ -66,7 +68,15 @@ def ls(
         now = time.time()
         standing = app.runs.standing(rows)
         table = [
-            (r.id, r.name, r.kind, standing.get(r.id, r.status), moment(r.started_at), _took(r, now), *_counts(r))
+            (
+                r.id,
+                r.name,
+                r.kind,
+                standing.get(r.id, r.status),
+                moment(r.started_at),
+                _took(r, now, standing),
+                *_counts(r),
+            )
             for r in rows
         ]
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
@@ -83,7 +93,10 @@ def _counts(row: Any) -> tuple[int, int]:
     return row.result_count, row.error_count
 
 
-def _took(row: Any, now: float) -> str:
+def _took(row: Any, now: float, standing: Mapping[str, str]) -> str:
+    """From its start to its end, or until now while somebody executes it or it waits."""
+    if row.id in standing:
+        return "-"
     end = row.ended_at or (now if row.status in ("running", "waiting") else None)
     return duration(end - row.started_at) if end else "-"
 
@@ -123,18 +136,35 @@ def _details(run: dict[str, Any], lonely: str | None) -> str:
     if run["status"] == "waiting":
         lines += ["", *waits(run, "")]
     lines.append("")
-    for node in run["nodes"]:
-        if node["status"] == "decided":
-            lines.append(f"· {node['path']}  {_decision(node)}")
-            continue
-        said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
-        took = duration((node["ms"] or 0) / 1000)
-        lines.append(f"{_MARKS.get(node['status'], ' ')} {node['path']}  {took}  {_short(said)}".rstrip())
+    lines += _steps(run["nodes"])
     if run.get("error") is not None:
         lines += ["", f"error: {_short(run['error'], 1000)}"]
     if run.get("result") is not None:
-        lines += ["", f"result: {orjson.dumps(run['result'], option=orjson.OPT_INDENT_2).decode()}"]
+        lines += ["", f"result: {_cut(orjson.dumps(run['result'], option=orjson.OPT_INDENT_2).decode())}"]
     return visible("\n".join(lines))
+
+
+def _steps(nodes: list[dict[str, Any]]) -> Iterable[str]:
+    """A line for each; of very many the first and the last, and between them those that failed."""
+    if len(nodes) <= 2 * _MOST_STEPS:
+        return map(_step, nodes)
+    first, between, last = nodes[:_MOST_STEPS], nodes[_MOST_STEPS:-_MOST_STEPS], nodes[-_MOST_STEPS:]
+    failed = [node for node in between if node["status"] == "failed"][:_MOST_STEPS]
+    left = f"… {len(between) - len(failed):,} steps are left out here; --json has all"
+    return [*map(_step, first), left, *map(_step, failed), *map(_step, last)]
+
+
+def _step(node: dict[str, Any]) -> str:
+    if node["status"] == "decided":
+        return f"· {node['path']}  {_decision(node)}"
+    said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
+    took = duration((node["ms"] or 0) / 1000)
+    return f"{_MARKS.get(node['status'], ' ')} {node['path']}  {took}  {_short(said)}".rstrip()
+
+
+def _cut(text: str) -> str:
+    left = len(text) - _MOST_TEXT
+    return text if left <= 0 else f"{text[:_MOST_TEXT]}\n… {left:,} more characters; --json has all"
 
 
 def _ending(one: dict[str, Any]) -> str:

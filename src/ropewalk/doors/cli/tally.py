@@ -16,7 +16,7 @@ from .table import duration, first_line
 MARKS = {"finished": "✓", "failed": "✗", "skipped": "-"}
 
 _KEPT = 12
-_ENDS = {"node.finished": "finished", "node.failed": "failed", "node.skipped": "skipped"}
+ENDS = {"node.finished": "finished", "node.failed": "failed", "node.skipped": "skipped"}
 
 
 @dataclass(slots=True)
@@ -57,11 +57,11 @@ class Tally:
             phase = (event.data or {}).get("phase")
             if phase:
                 self.phases[event.path] = str(phase)
-        elif kind in _ENDS:
+        elif kind in ENDS:
             began = self.running.pop(event.path, None)
-            self.counts[_ENDS[kind]] += 1
+            self.counts[ENDS[kind]] += 1
             phase = self.phases.pop(event.path, "") or str((event.data or {}).get("phase") or "")
-            ended = Ended(event.path or event.node, _ENDS[kind], _note(event, began), phase)
+            ended = Ended(event.path or event.node, ENDS[kind], _note(event, began), phase)
             self.last.append(ended)
             if ended.how == "failed" and len(self.failures) < _KEPT:
                 self.failures.append(ended)
@@ -79,6 +79,8 @@ def _note(event: Event, began: float | None) -> str:
         return first_line(str(data.get("message") or "failed"), 200)
     if event.kind == "node.skipped":
         return str(data.get("reason") or "")
+    if data.get("replayed"):
+        return "recorded"
     if "ms" in data:
         return duration(data["ms"] / 1000)
     return duration(event.at - began) if began is not None else ""
