@@ -111,3 +111,8 @@ def test_runs_are_found_paged_and_pruned(project: Any) -> None:
     assert project("runs", "prune", "--older-than", "0s").out.startswith("2 runs deleted")
     assert ids() == []
     assert project("runs", "cancel", "one").code == 2
+
+
+def test_a_diff_of_a_run_that_is_not_there_says_where_it_was_looked_for(project: Any) -> None:
+    done = project("runs", "diff", "x", "y")
+    assert (done.code, "runs.db was searched" in done.err) == (2, True), done.err
