@@ -37,9 +37,8 @@ def tidy(store: Store, retention: Retention, now: float, over: Callable[[], bool
         some = store.prune(before=before, keep=retention.runs, most=_AT_ONCE).runs
         gone += some
         if some < _AT_ONCE:
+            forget(store)
             break
-    if not over():
-        forget(store)
     return gone
 
 
