@@ -1,70 +1,74 @@
-"""Agents that workers execute: a turn of the model that was finished is not paid for again, whoever goes on."""
+"""Agents are runs like any other: workers ask the model, and retry goes on with what is recorded."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
-from claude.wire import StandIn, calls, check_body
+from .crew import Crew
 
-from .crew import Crew, kill
-
-pytestmark = pytest.mark.node
 AGENT = """
 kind: agent
 name: asker
-prompt: Who are you, ${$input.name}?
-tools: [who, wait_for_file]
-max_rounds: 4
+prompt: "Which process is at work?"
+tools: [who]
 """
+CALL = {"type": "tool_use", "id": "call_1", "name": "who", "input": {"at": "asked"}}
 
 
-@pytest.fixture(scope="module")
-def _stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    stand = StandIn(tmp_path_factory.mktemp("aimock"))
-    yield stand
-    stand.close()
+class Model(ThreadingHTTPServer):
+    """The Messages API: first it wants a tool, then it is refused once (400), then it has an answer."""
+
+    turns: list[Any]
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        assert isinstance(self.server, Model)
+        turn = self.server.turns.pop(0)
+        body: dict[str, Any] = {"type": "error", "error": {"type": "invalid_request_error", "message": "not now"}}
+        if turn is not None:
+            body = {
+                "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [turn],
+                "stop_reason": "tool_use" if turn["type"] == "tool_use" else "end_turn", "stop_sequence": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            }  # fmt: skip
+        data = json.dumps(body).encode()
+        self.send_response(400 if turn is None else 200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
 
 
 @pytest.fixture
-def api(_stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+def model() -> Iterator[Model]:
+    server = Model(("127.0.0.1", 0), Answers)
+    server.turns = [CALL, None, {"type": "text", "text": "That one."}]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_agent_is_run_and_retried_by_workers(
+    crew: Callable[..., Crew], model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "no-key")
-    _stand_in.reset()
-    yield _stand_in
-    for body in _stand_in.bodies:
-        check_body(body)
-
-
-def test_an_agent_goes_on_elsewhere_without_a_turn_being_paid_again(crew: Callable[..., Crew], api: StandIn) -> None:
-    scene = crew(settings=f"[claude]\nbase_url = '{api.url}'\n")
+    scene = crew(settings=f'[claude]\nbase_url = "http://127.0.0.1:{model.server_port}"\nstream = false\n')
     scene.write("agent.yaml", AGENT)
-    usage = {"usage": {"input_tokens": 100, "output_tokens": 10}}
-    api.answer(
-        calls(("who", {"at": "first"}), **usage),
-        calls(("who", {"at": "second"}), ("wait_for_file", {"at": "long", "name": "go"}), **usage),
-        {"content": "I am one.", **usage},
-    )
-    scene.hire(2)
-    scene.submit("agent.yaml", "--id", "x", "--input", '{"name": "Ann"}')
-    scene.until(lambda: "long" in scene.started() and scene.pids("second", "end") != [])
-    kill(scene.worker(scene.pids("first")[0]))
-    scene.until(lambda: scene.started().count("long") == 2)
-    (scene.folder / "go").touch()
-    assert scene.until_ended("x") == "completed"
-    shown = json.loads(scene.run("runs", "show", "x", "--json").out)
-    assert (shown["result"]["result"], shown["result"]["success"]) == ("I am one.", True)
-    assert shown["result"]["conversation"]["totals"]["usage"]["input_tokens"] == 300
-    assert len(api.bodies) == 3
-    assert len(scene.pids("first")) == 1
-
-
-def test_an_agent_that_comes_to_a_limit_has_not_succeeded(crew: Callable[..., Crew], api: StandIn) -> None:
-    scene = crew(settings=f"[claude]\nbase_url = '{api.url}'\n")
-    scene.write("agent.yaml", AGENT)
-    api.answer(*[calls(("who", {"at": "first"})) for _ in range(4)])
-    scene.hire()
-    done = scene.run("run", "agent.yaml", "--id", "x", "--input", '{"name": "Ann"}')
-    assert done.code == 1
-    assert "max_rounds: the limit of rounds was reached before the model had finished" in done.out
+    [worker] = scene.hire()
+    failed = scene.run("run", "agent.yaml", "--id", "x", "--json")
+    assert (failed.code, failed.data["status"]) == (1, "failed"), failed.err
+    retried = scene.run("runs", "retry", "x", "--json")
+    assert (retried.code, retried.data["result"]) == (0, "That one."), (retried.out, retried.err)
+    assert scene.pids("asked") == [worker.pid]  # once: it was recorded
