@@ -263,13 +263,17 @@ class Index:
 
 def _is_piece(word: Word, name: list[Word]) -> bool:
     """Whether a word is one of the pieces of a name, not the whole that stands beside them."""
-    others = "".join(one.plain for one in name if one is not word and one.start == word.start)
-    return len(name) < 3 or word.plain != others
+    return len(name) < 3 or word.plain != "".join([w.plain for w in name if w is not word and w.start == word.start])
 
 
 def trigrams(text: str) -> int:
     """The bits of the trigrams of a text."""
     bits = 0
+    if text.isascii():  # a letter is a byte
+        coded = text.encode()
+        for start in range(len(coded) - 2):
+            bits |= _BITS[crc32(coded[start : start + 3]) % BITS]
+        return bits
     for start in range(len(text) - 2):
         bits |= _BITS[crc32(text[start : start + 3].encode()) % BITS]
     return bits

@@ -33,6 +33,7 @@ class Lexicon:
             self._near, self._like = table["near"], table["like"]
         self._pieces = pieces
         self._row = {piece: row for row, piece in enumerate(pieces)}
+        self._longest = max(map(len, pieces))
         share = 1.0 / (np.arange(len(pieces), dtype=np.float32) + 2.7)
         share /= share.sum()
         self._weights = (COMMON / (COMMON + share)).astype(np.float32)
@@ -65,7 +66,7 @@ class Lexicon:
         rows, start = [], 0
         while start < len(word):
             mark = "##" if start else ""
-            for end in range(len(word), start, -1):
+            for end in range(min(len(word), start + self._longest), start, -1):
                 row = self._row.get(mark + word[start:end])
                 if row is not None:
                     rows.append(row)
@@ -95,9 +96,11 @@ class Lexicon:
         """The directions of several texts of these pieces: one for each row of their weights."""
         if not rows:
             return np.zeros((len(weights), self.size), np.float32)
-        total: Vector = (weights * self._weights[rows]) @ self.vectors[rows].astype(np.float32)
-        lengths = np.sqrt(np.vecdot(total, total))[:, None]
-        total /= np.where(lengths > 0, lengths, 1.0)
+        picked = np.array(rows, np.intp)
+        total: Vector = (weights * self._weights[picked]) @ self.vectors[picked].astype(np.float32)
+        lengths = np.sqrt(np.vecdot(total, total))
+        lengths[lengths == 0] = 1.0
+        total /= lengths[:, None]
         return total
 
     def _nearest(self, word: str) -> str | None:

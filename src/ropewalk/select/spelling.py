@@ -26,12 +26,11 @@ class Spelling:
             return
         self.stems[plain] = stem
         self._plain.setdefault(stem, []).append(plain)
+        near = self._near
         for key in _without_a_letter(plain):
-            known = self._near.get(key)
-            if known is None:
-                self._near[key] = plain
-            else:
-                self._near[key] = (*known, plain) if isinstance(known, tuple) else (known, plain)
+            known = near.setdefault(key, plain)
+            if known is not plain:
+                near[key] = (*known, plain) if isinstance(known, tuple) else (known, plain)
 
     def drop(self, stem: str) -> None:
         """Forget the words of a stem."""
@@ -67,4 +66,4 @@ class Spelling:
 def _without_a_letter(word: str) -> set[str]:
     if not SHORTEST <= len(word) <= LONGEST:
         return set()
-    return {word, *(word[:n] + word[n + 1 :] for n in range(len(word)))}
+    return {word, *[word[:n] + word[n + 1 :] for n in range(len(word))]}

@@ -67,7 +67,7 @@ class _Stems(threading.local):
     def __call__(self, word: str) -> str:
         stem = self._known.get(word)
         if stem is None:
-            if len(self._known) > 200_000:
+            if len(self._known) > 50_000:
                 self._known.clear()
             stem = self._known[word] = self._stemmer.stemWord(word)
         return stem
@@ -76,14 +76,14 @@ class _Stems(threading.local):
         """The (stem, word) of each piece of a stretch of letters, and of the whole when there are several."""
         found = self.known_pieces.get(surface)
         if found is None:
-            if len(self.known_pieces) > 200_000:
+            if len(self.known_pieces) > 50_000:
                 self.known_pieces.clear()
             found = self.known_pieces[surface] = tuple(_split(surface, self))
         return found
 
     def telling(self, surface: str) -> tuple[tuple[str, str], ...]:
         """Those of its pieces that are no stop words."""
-        if len(self.known_telling) > 200_000:
+        if len(self.known_telling) > 50_000:
             self.known_telling.clear()
         pieces = self.pieces(surface)
         left = tuple([one for one in pieces if one[1] not in STOP])
