@@ -53,6 +53,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "test": ("replay:replay", "Run recorded runs again with what their tools gave; show every difference."),
     "serve": ("serve:serve", "Serve the HTTP API and the page."),
     "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
+    "bench": ("bench:bench", "Measure what a step costs on this machine and its store."),
     "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
 }
 GROUPS: Final = {
