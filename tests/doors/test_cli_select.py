@@ -36,7 +36,7 @@ def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
     assert "nothing was learnt yet" in project("tools", "learnt").out
     done = project("tools", "call", "upper", "text=x", "--request", "shout at the neighbours")
     assert done.code == 0, done.err
-    assert project("tools", "learnt").out.splitlines()[1].split() == ["upper", "1", "0", "0.60"]
+    assert project("tools", "learnt").out.splitlines()[1].split() == ["upper", "1", "0", "0.55"]
     assert "shout at the neighbours" in project("tools", "learnt", "--requests").out
     exported = project("tools", "learnt", "--json").data
     assert exported["learnt"][0]["request"] == "shout at the neighbours"

@@ -154,6 +154,14 @@ class Scene:
         """The paths of the calls whose result is in the store."""
         return {entry.path for entry in self.history(run_id) if entry.kind == "call"}
 
+    def moment(self, run_id: str) -> tuple[list[str], set[str]]:
+        """The log and the recorded calls at one moment, while others may go on: nothing was logged between the two,
+        so no call that begins after it was recorded then."""
+        while True:
+            lines, recorded = self.lines(), self.recorded(run_id)
+            if self.lines() == lines:
+                return lines, recorded
+
     def _look(self, what: Callable[[Store], Any]) -> Any:
         if self._store is None and not self.db.exists():
             return what(_Nothing())  # type: ignore[arg-type]

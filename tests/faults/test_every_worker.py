@@ -71,7 +71,7 @@ def test_a_worker_killed_at_any_boundary_is_replaced_within_five_seconds(
         shift.bury()
         since = time.monotonic()
         counts.points += 1
-        before, recorded = shift.lines(), shift.recorded(id)
+        before, recorded = shift.moment(id)
         new = shift.begin()
         if workers == 1:
             shift.ready(new)  # Nobody else is there: it cannot go on earlier.
@@ -99,7 +99,7 @@ def test_a_worker_paused_beyond_its_lease_and_woken_does_nothing_more(
         since = time.monotonic()
         held = shift.paused()
         counts.points += 1
-        before, recorded = shift.lines(), shift.recorded(id)
+        before, recorded = shift.moment(id)
         try:
             ends_well(shift, id, whole, before, recorded, since, counts)
             row, history, called, said = shift.row(id), shift.history(id), len(shift.lines()), len(shift.said[held.pid])
@@ -126,7 +126,8 @@ def test_runs_of_workers_go_on_when_their_server_is_restarted(
         shift.until(lambda at=at: len(shift.lines()) >= at)  # type: ignore[misc]
         counts.points += 1
         postgres_server.restart()
-        since, before, recorded = time.monotonic(), shift.lines(), shift.recorded(id)
+        since = time.monotonic()
+        before, recorded = shift.moment(id)
         ends_well(shift, id, whole, before, recorded, since, counts)
         assert set(Times(shift.started()).values()) == {1}, "nobody died"
     counts.clean()

@@ -71,7 +71,7 @@ def test_a_worker_that_is_cut_off_loses_its_runs_to_the_others_and_writes_nothin
         worker = shift.paused()
         host = next(host for host, one in workers.items() if one is worker)
         counts.points += 1
-        before, recorded = shift.lines(), shift.recorded(id)
+        before, recorded = shift.moment(id)
         network.cut(host)
         os.kill(worker.pid, signal.SIGCONT)  # It goes on, and nobody hears of it.
         try:
