@@ -32,7 +32,7 @@ def test_a_variable_that_reads_like_another_reaches_the_server_as_it_is(
 [mcp.odd]
 command = {json.dumps(sys.executable)}
 args = [{json.dumps(str(ODD))}]
-env = {{TOKEN = "${{OUTER}}"}}
+env = {{REGION = "${{OUTER}}"}}
 connect_timeout = 20
 mode = "legacy"
 """,
@@ -46,7 +46,7 @@ mode = "legacy"
             assert (config.connect_timeout, config.mode) == (20, "legacy")
             return await app.call_tool("odd:environment")
 
-    assert asyncio.run(case())["TOKEN"] == "${INNER}"
+    assert asyncio.run(case())["REGION"] == "${INNER}"
 
 
 def test_a_server_that_cannot_be_used_is_named_and_stops_no_other(tmp_path: Path) -> None:

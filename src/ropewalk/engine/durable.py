@@ -30,13 +30,18 @@ class PastFailure(ExecutionFailed):
 class Pledge:
     """The result of a call that is about to be committed: awaited, it is the value once it is."""
 
-    __slots__ = ("_committed", "_value")
+    __slots__ = ("_value", "committed")
 
     def __init__(self, value: Json, committed: asyncio.Future[None]) -> None:
-        self._value, self._committed = value, committed
+        self._value, self.committed = value, committed
 
     def __await__(self) -> Generator[Any, None, Json]:
-        yield from self._committed
+        yield from self.committed
+        return self._value
+
+    def kept(self) -> Json:
+        """The value, where the commit is done, as for most of a batch: nothing is awaited for it."""
+        self.committed.result()
         return self._value
 
 
@@ -78,7 +83,7 @@ def call(
             if send is not None:
                 value = await send(frame, args)
             else:  # not in a coroutine of its own: most of what a durable run does is this
-                timer = Deadline(began + seconds)
+                timer = Deadline(began + seconds, run_.watch)
                 try:
                     raw = await start(args)
                 except BaseException as exc:  # noqa: BLE001 - it goes on

@@ -170,13 +170,15 @@ class Deadline:
 
     __slots__ = ("before", "late", "task", "watch", "when")
 
-    def __init__(self, when: float) -> None:
+    def __init__(self, when: float, watch: Watch | None = None) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.task, self.when = task, when
         self.before = task.cancelling()
         self.late = 0  # how often it was cancelled here
-        self.watch = watch = watch_of(task.get_loop())
+        if watch is None:
+            watch = watch_of(task.get_loop())
+        self.watch = watch
         watch.timers[self] = None
         if when < watch.when:
             watch.arm(when)

@@ -182,7 +182,7 @@ async def _play(work: _Work, frame: Frame) -> Yield:
                 else:
                     pledge, after, write, slot, spot, began = pledged.popleft()
                     lane.spot, lane.since = spot, began
-                    value = await pledge
+                    value = pledge.kept() if pledge.committed.done() else await pledge
                 frame[slot] = value
                 if write is not None:
                     write(frame, value)

@@ -77,7 +77,7 @@ class Run(Lane):
 
     __slots__ = (
         "attempts", "ending", "errors", "frame", "id", "input", "log", "loop", "mono", "playing", "program", "records",
-        "secrets", "spent", "state", "stopping", "timeouts", "waiting", "waits", "wall", "watcher", "when",
+        "secrets", "spent", "state", "stopping", "timeouts", "waiting", "waits", "wall", "watch", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -196,7 +196,7 @@ class Run(Lane):
         task = asyncio.current_task()
         assert task is not None
         Lane.__init__(self, task)
-        watch = watch_of(self.loop)
+        watch = self.watch = watch_of(self.loop)
         watch.add(self, program.limit, self.mono)
         self.playing = True
         self.log.on_stop = self.stop

@@ -100,24 +100,10 @@ class SqlLog:
             self._send_again()
         if raw is not None and len(raw) > INLINE:
             inbox.big = True
-        inbox.add(
-            (
-                future,
-                self,
-                (
-                    self.into,
-                    entry.path,
-                    entry.kind,
-                    entry.node,
-                    raw,
-                    entry.digest,
-                    entry.started,
-                    entry.ended,
-                    self.epoch,
-                    *self.fence,
-                ),
-            )
-        )
+        row: Row = (
+            self.into, entry.path, entry.kind, entry.node, raw, entry.digest, entry.started, entry.ended, self.epoch,
+        )  # fmt: skip
+        inbox.add((future, self, row + self.fence if self.fence else row))
         return future
 
     async def forget(self, keys: Iterable[Key]) -> None:
