@@ -100,12 +100,14 @@ def test_a_worker_paused_beyond_its_lease_and_woken_does_nothing_more(
         held = shift.paused()
         counts.points += 1
         before, recorded = shift.moment(id)
+        over = shift.status(id) != "running"  # paused at the last boundary: nobody has to go on with it
         try:
             ends_well(shift, id, whole, before, recorded, since, counts)
             row, history, called, said = shift.row(id), shift.history(id), len(shift.lines()), len(shift.said[held.pid])
         finally:
             os.kill(held.pid, signal.SIGCONT)
-        shift.until_given_up(held, said)
+        if not over:
+            shift.until_given_up(held, said)
         shift.give("after-" + id)  # Whatever it still had in hand is done with when this has ended.
         assert shift.until_ended("after-" + id) == "completed"
         assert (shift.row(id), shift.history(id)) == (row, history), "the woken one wrote"
