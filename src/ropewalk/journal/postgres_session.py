@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "ropewalk"
 
-PAUSE: Final = 5.0
+PAUSE: Final = 3.0
 """Seconds after which the server ends a session that says nothing within a transaction: a process that is
-paused just there would keep its runs locked, and nobody could take them over."""
+paused just there would keep its runs locked, and nobody could take them over within five seconds."""
 
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _VALUE: Final = re.compile(r"\?(\d*)")
