@@ -84,11 +84,15 @@ class Worker:
         self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
         self.engine.lease = self._pulse
         self._executor = Executor(self.store.where, self.id, self.terms.concurrency)
+        # Who died with a run is counted before anything is taken: a run in line twice would come here uncounted.
+        dead = await asyncio.to_thread(self.fleet.reap)
         self._executor.launch({RUN: self.body, TICK: self._tick, PLAY: self.part}, names, CHUNKS)
         await asyncio.to_thread(self._executor.register, all_lines(self.place))
         self._pulse.start()
         unheard = [self.store.hear(heard) for heard in (self._executor.bell.heard, self._chunks.heard)]
         try:
+            if dead:
+                await asyncio.to_thread(self._recover, dead)
             started()
             with seldom_collected():
                 await self._stop.wait()
