@@ -41,7 +41,7 @@ LAYERS: list[set[str]] = [
     {"jobs"},
     {"app"},
     {"toolchain", "composite", "runchain", "testing"},
-    {"told", "guard", "telemetry"},  # what doors share
+    {"told", "guard", "telemetry", "listening"},  # what doors share
     {"doors"},  # L8
 ]
 HEAVY = {"anthropic", "cyclopts", "dbos", "fastapi", "httpx2", "mcp", "opentelemetry", "psycopg", "pydantic"}

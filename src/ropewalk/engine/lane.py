@@ -179,9 +179,7 @@ class Deadline:
         if watch is None:
             watch = watch_of(task.get_loop())
         self.watch = watch
-        watch.timers[self] = None
-        if when < watch.when:
-            watch.arm(when)
+        watch.set(self)
 
     def expire(self) -> None:
         self.late += 1
@@ -193,7 +191,7 @@ class Deadline:
 
     def over(self) -> None:
         """Forget it, and leave the task without the cancellations that were ours."""
-        del self.watch.timers[self]
+        self.watch.unset(self)
         for _ in range(self.late):
             self.task.uncancel()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ...errors import ConfigError
+from ...listening import serve_until_cancelled
 from .answer import Answer
 from .interrupts import Interrupts
 from .options import Log, Project, StoreAddress
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ...app import App
 
 _TOKEN = "ROPEWALK_TOKEN"
+_LEAVING = 2  # seconds that open streams are given when the server ends
 
 
 def serve(
@@ -41,7 +43,7 @@ def serve(
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         try:
-            import uvicorn
+            import uvicorn  # noqa: F401
 
             from ..http import make_site
         except ModuleNotFoundError as error:
@@ -51,21 +53,10 @@ def serve(
         listening = _listen(host, port)
         names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
         site = make_site(app, token, hosts=names)
-        settings = uvicorn.Config(
-            site,
-            log_config=None,  # as everything else is logged
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            lifespan="on",
-            timeout_graceful_shutdown=2,
-        )
-        server = uvicorn.Server(settings)
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         sys.stdout.write(f"http://{shown}:{listening.getsockname()[1]}/?token={token}\n")
         sys.stdout.flush()
-        interrupts.remove()  # the server has its own
-        await server.serve(sockets=[listening])
+        await serve_until_cancelled(site, listening, _LEAVING)
         return Answer()
 
     return with_app(work, project=project, store=store, log=log)

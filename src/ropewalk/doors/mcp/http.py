@@ -5,25 +5,21 @@ Refused here: listening on all interfaces without a name to come by, or beyond t
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import ipaddress
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from ...errors import ConfigError
 from ...frozen import dataclass
 from ...guard import Guard
+from ...listening import serve_until_cancelled
 from .server import McpDoor
-
-if TYPE_CHECKING:
-    import uvicorn
 
 PATH: Final = "/mcp"
 _EVERYWHERE: Final = ("0.0.0.0", "::")
 _MOST_BYTES: Final = 10_000_000
-_LEAVING: Final = 5.0  # seconds that requests under way are given when the server ends
+_LEAVING: Final = 5  # seconds that requests under way are given when the server ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +75,10 @@ async def serve(door: McpDoor, address: Address, token: str | None, ready: Calla
     if token is None and not address.local:
         raise ConfigError(f"{address.shown} can be reached from other machines: a token is needed")
     listening = address.listen()
-    server = _server(Guard(_site(door), token, address.hosts, _MOST_BYTES))
+    site = Guard(_site(door), token, address.hosts, _MOST_BYTES)
     async with door.open():
-        task = asyncio.ensure_future(server.serve(sockets=[listening]))
         ready(f"http://{address.shown}:{listening.getsockname()[1]}{PATH}")
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            server.should_exit = True
-            await asyncio.wait([task], timeout=2 * _LEAVING)
-            raise
-        finally:
-            listening.close()
+        await serve_until_cancelled(site, listening, _LEAVING)
 
 
 def _site(door: McpDoor) -> Any:
@@ -100,24 +88,3 @@ def _site(door: McpDoor) -> Any:
     return door.server.streamable_http_app(
         streamable_http_path=PATH, transport_security=guarded, max_request_body_size=_MOST_BYTES
     )
-
-
-def _server(app: Any) -> uvicorn.Server:
-    """Uvicorn without handlers of signals: the command has its own."""
-    import uvicorn
-
-    class Quiet(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    leaving = int(_LEAVING)
-    config = uvicorn.Config(
-        app,
-        log_config=None,  # as everything else is logged
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=leaving,
-    )
-    return Quiet(config)

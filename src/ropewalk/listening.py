@@ -1,0 +1,43 @@
+"""An ASGI app served until the task is cancelled: for commands, which have their own way with signals.
+
+Uvicorn would take SIGTERM itself and, once its connections are closed, raise it again with the handler of before: the
+process would be gone before its app is closed, and the servers that it has started would be left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+
+async def serve_until_cancelled(app: Any, listening: socket.socket, leaving: int) -> None:
+    """Raises CancelledError when it was cancelled and every answer has ended, or had `leaving` seconds to."""
+    import uvicorn
+
+    class Quiet(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    settings = uvicorn.Config(
+        app,
+        log_config=None,  # as everything else is logged
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=leaving,
+    )
+    server = Quiet(settings)
+    task = asyncio.ensure_future(server.serve(sockets=[listening]))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await asyncio.wait([task], timeout=2 * leaving)
+        raise
+    finally:
+        listening.close()

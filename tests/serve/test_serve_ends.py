@@ -1,0 +1,48 @@
+"""How `ropewalk serve` ends: with its app, and every server that this has started."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serve.server import Served, serve
+
+ODD = Path(__file__).parents[1] / "mcp_servers" / "odd.py"
+
+
+@pytest.fixture
+def with_server(tmp_path: Path) -> Iterator[Served]:
+    """One whose MCP server is started by a shell that would go on after it."""
+    script = tmp_path / "run.sh"
+    script.write_text(f"{sys.executable} {ODD}\nsleep 600\n")
+    yield from serve(tmp_path, settings=f"[mcp.odd]\ncommand = 'sh'\nargs = [{json.dumps(str(script))}]\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_the_servers_that_it_has_started(with_server: Served, number: signal.Signals) -> None:
+    answer = with_server.post("/api/tools/odd:pid", {"arguments": {}})
+    assert answer.status_code == 200, answer.text
+    shell = parent(int(answer.json()["result"]))
+    with_server.process.send_signal(number)
+    assert with_server.process.wait(20) == 130
+    assert not Path(f"/proc/{shell}").exists()
+
+
+def test_a_stream_that_is_open_does_not_keep_it(with_server: Served) -> None:
+    run = with_server.post("/api/runs", {"document": {"kind": "chain", "name": "w", "nodes": [WAITS]}}).json()["runId"]
+    with with_server.client.stream("GET", f"/api/runs/{run}/events") as stream:
+        next(stream.iter_lines())
+        with_server.process.send_signal(signal.SIGTERM)
+        assert with_server.process.wait(20) == 130
+
+
+WAITS = {"id": "w", "type": "tool", "tool": "wait_for", "params": {"name": "never"}}
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
