@@ -14,7 +14,8 @@ from typing import Any
 
 
 async def serve_until_cancelled(app: Any, listening: socket.socket, leaving: int) -> None:
-    """Raises CancelledError when it was cancelled and every answer has ended, or had `leaving` seconds to."""
+    """Returns when it was cancelled and every answer has ended, or had `leaving` seconds to: to be told to end is how
+    a server ends well. Cancelled again meanwhile, it raises CancelledError."""
     import uvicorn
 
     class Quiet(uvicorn.Server):
@@ -37,7 +38,8 @@ async def serve_until_cancelled(app: Any, listening: socket.socket, leaving: int
         await asyncio.shield(task)
     except asyncio.CancelledError:
         server.should_exit = True
+        if (current := asyncio.current_task()) is not None:
+            current.uncancel()
         await asyncio.wait([task], timeout=2 * leaving)
-        raise
     finally:
         listening.close()

@@ -173,7 +173,7 @@ def test_it_ends_when_told_to_and_stops_what_is_under_way(served: Served, here: 
                 await slow
 
     asyncio.run(asyncio.wait_for(case(), 60))
-    assert here.process.wait(20) == 130
+    assert here.process.wait(20) == 0
     assert App.open(served.home).runs.list()[0].status == "stopped"
 
 
