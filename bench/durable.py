@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -43,6 +43,7 @@ TARGETS = {  # times a bare insert and commit; seconds for a resume
     ("postgres", "sequential"): 1.6, ("postgres", "fan-out"): 0.15,
 }  # fmt: skip
 _RESUME = 1.0
+_OF_DBOS = 0.05  # times a step of DBOS
 _COLUMNS = "run, path, kind, node, data, digest, started, ended"
 
 
@@ -137,8 +138,12 @@ def stepping(place: Place, peers: dict[str, Any], failed: dict[str, str], rounds
             name: Timing(seconds=tuple(one * scale.get(name, 1) for one in timing.seconds))
             for name, timing in found.items()
         }
-        target = TARGETS.get((place.name, kind))
-        yield as_row(f"{place.name}: {label}", total, timings, target=target, of="ropewalk", to="insert+commit")
+        if "DBOS" in timings and place.name == "sqlite":
+            yield as_row(f"sqlite: {label}, to DBOS", total, timings, target=_OF_DBOS, of="ropewalk", to="DBOS")
+            continue
+        target = None if peers else TARGETS.get((place.name, kind))
+        beside = ", beside peers" if peers else ""
+        yield as_row(f"{place.name}: {label}{beside}", total, timings, target=target, of="ropewalk", to="insert+commit")
     house.close()
 
 
@@ -246,21 +251,28 @@ def main() -> int:
         for name in given.stores:
             kind, sync = PLACES[name]
             with kind(Path(folder).absolute(), sync) as place:
-                peers, missing = ({}, {}) if given.no_peers else durable_peers.installed(place.name, place.url)
-                failed.update(missing)
-                for row in stepping(place, peers, failed, 3 if given.quick else 11):
-                    rows.append(row)
-                    print("\n".join(shown(row)), flush=True)
-                for peer in peers.values():
-                    peer.close()
+                rounds = 3 if given.quick else 11
+                told(rows, stepping(place, {}, failed, rounds))
+                if not given.no_peers:  # afterwards: threads of theirs go on while others are measured
+                    peers, missing = durable_peers.installed(place.name, place.url)
+                    failed.update(missing)
+                    told(rows, stepping(place, peers, failed, rounds) if peers else ())
+                    for peer in peers.values():
+                        peer.close()
                 if name != "sqlite-full":
-                    rows.append(resuming(place, ITEMS // 10 if given.quick else ITEMS))
-                    print("\n".join(shown(rows[-1])), flush=True)
+                    told(rows, [resuming(place, ITEMS // 10 if given.quick else ITEMS)])
     for name, reason in failed.items():
         print(f"left out: {name}: {reason}")
     if given.json:
         Path(given.json).write_text(json.dumps([{**asdict(row), "met": row.met} for row in rows], indent=1) + "\n")
     return 0
+
+
+def told(rows: list[Row], found: Iterable[Row]) -> None:
+    """Print the rows as they come, and keep them."""
+    for row in found:
+        rows.append(row)
+        print("\n".join(shown(row)), flush=True)
 
 
 def _arguments() -> argparse.Namespace:

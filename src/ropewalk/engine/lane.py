@@ -179,7 +179,9 @@ class Deadline:
         if watch is None:
             watch = watch_of(task.get_loop())
         self.watch = watch
-        watch.set(self)
+        watch.timers[self] = None  # as `set` does: this is made for every call of a durable run
+        if when < watch.when:
+            watch.arm(when)
 
     def expire(self) -> None:
         self.late += 1
@@ -191,9 +193,10 @@ class Deadline:
 
     def over(self) -> None:
         """Forget it, and leave the task without the cancellations that were ours."""
-        self.watch.unset(self)
-        for _ in range(self.late):
-            self.task.uncancel()
+        del self.watch.timers[self]
+        if self.late:
+            for _ in range(self.late):
+                self.task.uncancel()
 
 
 class Late(Exception):
