@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .tools.result import RunResult as RunResult
     from .tools.result import StreamEvent as StreamEvent
     from .tools.result import ToolExecutionResult as ToolExecutionResult
+    from .tools.signature import IdempotencyKey as IdempotencyKey
     from .tools.steps import ChainResult as ChainResult
     from .tools.steps import ChainStep as ChainStep
     from .tools.tool import Tool as Tool
@@ -48,6 +49,7 @@ _HOME = {
     "ErrorStrategy": "dialects.chain",
     "Event": "events",
     "ExpressionError": "errors",
+    "IdempotencyKey": "tools.signature",
     "InvalidFlow": "errors",
     "NodeFailed": "errors",
     "NodeType": "dialects.chain",

@@ -8,6 +8,7 @@ A Route knows how to reach its executor and nothing of schemas, timeouts or erro
 from __future__ import annotations
 
 import inspect
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -18,7 +19,7 @@ from ..values import Json
 from .local import collect, maybe_await, threads
 from .normalise import normalise_mcp, normalise_other
 from .result import ProgressEvent
-from .signature import is_async, is_async_generator
+from .signature import KEY, is_async, is_async_generator
 from .tool import Handler, ToolBackend
 
 OnProgress: TypeAlias = Callable[[ProgressEvent], Any]
@@ -84,6 +85,11 @@ def handler_route(handler: Handler, flows: Flows = None) -> Route:
     """The route to one Python callable, which gets the arguments by name."""
     if isinstance(handler, Routed):
         return handler.route(flows)
+    route, keyed = _callable_route(handler), getattr(handler, KEY, None)
+    return route if keyed is None else _keyed(route, keyed)
+
+
+def _callable_route(handler: Handler) -> Route:
     if is_async_generator(handler):
 
         async def gather(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
@@ -104,6 +110,22 @@ def handler_route(handler: Handler, flows: Flows = None) -> Route:
         return await maybe_await(await threads.run(partial(handler, **args)))
 
     return Route(send=in_thread)
+
+
+def _keyed(route: Route, name: str) -> Route:
+    """The same, given the idempotency key as the argument `name`: one of its own where a call comes without any,
+    being no part of a run."""
+
+    def also(args: Args, key: str | None) -> Args:
+        return {**args, name: key or uuid.uuid4().hex}
+
+    async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        return await route.send(also(args, key), key, timeout, on_progress)
+
+    async def open_stream(args: Args, key: str | None) -> Any:
+        return await route.open(also(args, key), key) if route.open is not None else None
+
+    return Route(send=send, open=open_stream if route.open is not None else None)
 
 
 def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = None) -> Route:

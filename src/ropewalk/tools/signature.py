@@ -10,17 +10,25 @@ import functools
 import inspect
 import typing
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Final, NewType
 
 from ..errors import InvalidTool
 from ..frozen import dataclass
 from ..values import Json, is_json
 from .hints import Convert, HintReader, Shape
 
+IdempotencyKey = NewType("IdempotencyKey", str)
+"""The hint of a parameter that is given the idempotency key of the call: the same text when a call that a crash cut
+off, or an attempt that failed, is made again. It is no argument of the tool."""
+
+KEY: Final = "__ropewalk_key__"
+"""The attribute of a handler that names this parameter."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a function says about itself; `reads` and `write` convert between JSON and its types."""
+    """What a function says about itself; `reads` and `write` convert between JSON and its types, `key` names the
+    parameter that is given the idempotency key."""
 
     name: str
     description: str
@@ -28,6 +36,7 @@ class Described:
     output_schema: dict[str, Json] | None
     reads: dict[str, Convert]
     write: Convert | None
+    key: str | None
 
 
 def describe(function: Callable[..., Any]) -> Described:
@@ -46,7 +55,7 @@ def describe(function: Callable[..., Any]) -> Described:
     properties: dict[str, Json] = {}
     reads: dict[str, Convert] = {}
     required: list[str] = []
-    open_ended = False
+    open_ended, key = False, None
     for parameter in signature.parameters.values():
         place = f"tool {name!r}: parameter {parameter.name!r}"
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -54,6 +63,9 @@ def describe(function: Callable[..., Any]) -> Described:
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise InvalidTool(f"{place} cannot be given by name; make it a named parameter")
+        if hints.get(parameter.name) is IdempotencyKey:
+            key = parameter.name
+            continue
         shape = reader.shape(hints.get(parameter.name, Any), place)
         properties[parameter.name] = _property(shape, parameter, texts.get(parameter.name))
         if parameter.default is parameter.empty:
@@ -73,6 +85,7 @@ def describe(function: Callable[..., Any]) -> Described:
         output_schema=output.schema if output else None,
         reads=reads,
         write=output.write if output else None,
+        key=key,
     )
 
 
@@ -102,11 +115,16 @@ def _documented(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def adapt(function: Callable[..., Any], described: Described) -> Callable[..., Any]:
-    """The handler: the function itself, or one that converts where the hints ask for it."""
-    reads, write = described.reads, described.write
-    if not reads and write is None:
+    """The handler: the function itself, or one that converts where the hints ask for it; marked with its KEY."""
+    if not described.reads and described.write is None and described.key is None:
         return function
+    handler = _converting(function, described.reads, described.write)
+    if described.key is not None:
+        setattr(handler, KEY, described.key)
+    return handler
 
+
+def _converting(function: Callable[..., Any], reads: dict[str, Convert], write: Convert | None) -> Callable[..., Any]:
     def given(args: dict[str, Json]) -> dict[str, Any]:
         return {key: reads[key](value) if key in reads else value for key, value in args.items()}
 
