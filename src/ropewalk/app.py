@@ -294,7 +294,7 @@ class App(Selecting):
         if loaded.compiled.local:
             from .experiences import seeded
 
-            variables = seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state)
+            variables = seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
         check_variables(loaded.flow, variables or {})
         named: dict[str, Any] = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
         how: dict[str, Any] = {"request": request, "executor": executor, "on_event": on_event, "park": park}

@@ -33,6 +33,7 @@ RopewalkError
 ├── CompletionFailed     a conversation has no result: `.run_id .completion`
 ├── NoExecutor           a run cannot go on without the tool executor it was started with
 ├── JournalConflict      the record of a run does not fit what the flow does now
+│   ├── RunExists                an id is taken, by a run that was started otherwise
 │   └── DefinitionChanged        it is to go on under another definition: `.problems` lists what differs
 ├── NotFound             no chain, run or the like has this id
 └── StoreError           the store cannot be read or written
@@ -41,7 +42,7 @@ RopewalkError
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from .frozen import dataclass
@@ -116,7 +117,8 @@ class ExpressionError(RopewalkError):
         self, message: str, *, text: str = "", line: int = 1, column: int = 1, suggestion: str | None = None
     ) -> None:
         self.message, self.text, self.line, self.column, self.suggestion = message, text, line, column, suggestion
-        where = f" (line {line}, column {column} of {_short(text)!r})" if text else ""
+        shown = text if len(text) <= 80 else text[:79] + "…"
+        where = f" (line {line}, column {column} of {shown!r})" if text else ""
         hint = f"; did you mean {suggestion}?" if suggestion else ""
         super().__init__(f"{message}{hint}{where}")
 
@@ -169,13 +171,7 @@ class ToolError(RopewalkError):
     retryable = True
 
     def __init__(
-        self,
-        tool_id: str,
-        op: str,
-        cause: BaseException | str,
-        *,
-        backend: Any = None,
-        problems: Sequence[Problem] = (),
+        self, tool_id: str, op: str, cause: BaseException | str, *, backend: Any = None, problems: Any = ()
     ) -> None:
         self.tool_id, self.op, self.backend = tool_id, op, backend
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -190,11 +186,9 @@ class ToolError(RopewalkError):
     def matches(self, kind: type[BaseException]) -> bool:
         """Whether this error, or anything in its chain of causes, is a `kind`."""
         seen: BaseException | None = self
-        while seen is not None:
-            if isinstance(seen, kind):
-                return True
+        while seen is not None and not isinstance(seen, kind):
             seen = seen.__cause__
-        return False
+        return seen is not None
 
 
 class InvalidToolId(ToolError):
@@ -341,8 +335,7 @@ class ModelError(RopewalkError):
 
 
 class CompletionFailed(RopewalkError):
-    """A conversation came to no result. `completion` is what there is of it, the last answer included, where the
-    model was heard at all."""
+    """A conversation came to no result. `completion` is what there is of it, where the model was heard at all."""
 
     def __init__(self, message: str, *, run_id: str, completion: Any = None) -> None:
         self.run_id, self.completion = run_id, completion
@@ -363,6 +356,13 @@ class JournalConflict(RopewalkError):
     def __init__(self, run_id: str, path: str, message: str) -> None:
         self.run_id, self.path = run_id, path
         super().__init__(f"run {run_id}: {path + ': ' if path else ''}{message}")
+
+
+class RunExists(JournalConflict):
+    """An id is to be used again, for something else than the run that has it."""
+
+    def __init__(self, run_id: str, otherwise: str) -> None:
+        super().__init__(run_id, "", f"there is one of this id, started with {otherwise}; give the new one another id")
 
 
 class DefinitionChanged(JournalConflict):
@@ -394,7 +394,3 @@ class Fenced(StoreError):
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         super().__init__(f"run {run_id} has been taken over by another process; this one must give it up")
-
-
-def _short(text: str, most: int = 80) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -84,9 +84,12 @@ class Directories:
         return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
 
 
-def seeded(store: Any, loaded: Loaded, given: Mapping[str, Json], keep: bool) -> dict[str, Json]:
-    """The state that a run begins with, beside the defaults: with `keep` that of the last one, and what is `given`."""
-    kept = last_state(store, loaded.root) if keep and loaded.root is not None else {}
+def seeded(
+    store: Any, loaded: Loaded, given: Mapping[str, Json], keep: bool, run_id: str | None = None
+) -> dict[str, Json]:
+    """The state that a run begins with, beside the defaults: with `keep` that of the last one, and what is `given`. A
+    run that has begun keeps what it began with."""
+    kept = last_state(store, loaded.root, run_id) if keep and loaded.root is not None else {}
     state = {**kept, **given}
     check_state(loaded.flow, state)
     return state
@@ -104,8 +107,12 @@ def check_state(flow: Flow, given: Mapping[str, Json]) -> None:
         raise InvalidInput(problems)
 
 
-def last_state(store: Any, root: str) -> dict[str, Json]:
-    """The final state of the last run of a directory that has ended, {} when there is none."""
+def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Json]:
+    """The final state of the last run of a directory that has ended, {} when there is none; where `run_id` has begun,
+    what that one began with."""
+    begun = store.get_run(run_id) if run_id is not None else None
+    if begun is not None:
+        return (begun.context or {}).get("variables") or {}
     for row in store.list_runs(kind="experience", definition_id=root, limit=LOOKED_AT):
         ended = store.get_run(row.id) if row.status != "running" else None
         state = (ended.result or {}).get("finalState") if ended is not None else None

@@ -13,7 +13,7 @@ from chains.conftest import run
 from ropewalk import App, toolchain, transform
 from ropewalk.dialects import notation_of
 from ropewalk.dialects.composition import ComposerNodeType, TransformType
-from ropewalk.errors import InvalidFlow, InvalidInput, JournalConflict, NotFound
+from ropewalk.errors import InvalidFlow, InvalidInput, JournalConflict, NotFound, RunExists
 from ropewalk.expr import TRANSFORM_TYPES, TRANSFORMS
 from ropewalk.testing import ScriptedTools
 
@@ -242,7 +242,9 @@ def test_one_execution_id_runs_once_and_belongs_to_one_composition() -> None:
             for id in ("one", "two"):
                 await core.create_composition(id=id, nodes=[ECHO])
             first = await core.execute_composition("one", {"x": 1}, tools, execution_id="monday")
-            assert await core.execute_composition("one", {"x": 2}, tools, execution_id="monday") == first
+            assert await core.execute_composition("one", {"x": 1}, tools, execution_id="monday") == first
+            with pytest.raises(RunExists):
+                await core.execute_composition("one", {"x": 2}, tools, execution_id="monday")
             assert tools.count("echo") == 1
             with pytest.raises(JournalConflict):
                 await core.execute_composition("two", {"x": 2}, tools, execution_id="monday")

@@ -82,7 +82,7 @@ def test_a_run_is_upgraded_only_when_that_is_meant(project: Any) -> None:
         "luck.yaml", CHAIN.replace("tool: lucky, params: {text: $output.up}", "tool: upper, params: {text: x}")
     )
     refused = project("runs", "retry", "r", "luck.yaml")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "luck.yaml:5:" in refused.err
     assert "changed in" in refused.err
     done = project("runs", "retry", "r", "--upgrade", "--json")

@@ -29,6 +29,15 @@ def until(path, seconds=20.0):
         time.sleep(0.02)
 
 
+def test_an_id_that_is_taken_by_another_input_is_refused(project):
+    given = ("run", "shout.yaml", "--id", "r", "--input")
+    assert project(*given, '{"text": "a"}').code == project(*given, '{"text": "a"}').code == 0
+    other = project(*given, '{"text": "b"}')
+    assert other.code == 2
+    assert "run r: there is one of this id, started with another input; give the new one another id" in other.err
+    assert "b" not in other.out
+
+
 def test_what_failed_is_shown_once(project):
     project.write(
         "c.yaml",

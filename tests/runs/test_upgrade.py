@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ropewalk import App
-from ropewalk.errors import DefinitionChanged, JournalConflict, NotFound
+from ropewalk.errors import DefinitionChanged, JournalConflict, NotFound, RunExists
 from ropewalk.journal import MemoryStore, Store
 from ropewalk.testing import DyingStore, ScriptedTools, fails
 
@@ -35,6 +36,40 @@ async def interrupted(store: MemoryStore, source: Any, made: ScriptedTools, at: 
     with pytest.raises(Exception, match="dies"):
         await app.run(source, run_id="r", executor=made)
     store._runs["r"].log = None  # as a dead process leaves it
+
+
+async def test_an_id_is_taken_for_another_input_whether_its_run_has_ended_goes_on_or_was_interrupted(
+    store: Store,
+) -> None:
+    held, going = asyncio.Event(), asyncio.Event()
+
+    async def slow(name: str, params: Any) -> Any:
+        going.set()
+        await held.wait()
+        return params["n"]
+
+    chain = {"kind": "chain", "name": "c", "variables": {"v": 1}}
+    chain["nodes"] = [{"id": "a", "type": "TOOL", "tool": "a", "params": {"n": "$input.n"}}]
+
+    async def refused(app: App, *given: Any, said: str, **how: Any) -> None:
+        with pytest.raises(RunExists, match=said):
+            await app.run(*given, run_id="r", executor=slow, **how)
+
+    app = App(store)
+    running = asyncio.create_task(app.run(chain, {"n": 1}, run_id="r", executor=slow))
+    await going.wait()
+    await refused(app, chain, {"n": 2}, said="another input")  # while it goes on here
+    await refused(App(store), chain, {"n": 2}, said="another input")  # and as another process would see it
+    running.cancel()
+    await asyncio.wait({running})
+    await refused(app, chain, {"n": 2}, said="another input")  # it could be gone on with
+    held.set()
+    assert (await app.run(chain, {"n": 1}, run_id="r", executor=slow)).results == {"a": 1}
+    await refused(app, chain, {"n": 2}, said="another input")
+    await refused(app, chain, {"n": True}, said="another input")
+    await refused(app, chain, {"n": 1}, said="other variables", variables={"v": 2})
+    await refused(app, {**chain, "name": "d"}, {"n": 1}, said="another definition")
+    assert (await app.run(chain, {"n": 1}, run_id="r", executor=slow)).results == {"a": 1}
 
 
 async def test_a_changed_definition_is_refused_with_what_differs(tmp_path: Path) -> None:

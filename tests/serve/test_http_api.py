@@ -95,7 +95,14 @@ def test_the_same_id_runs_once_and_another_definition_is_refused_it(served: Serv
     again = served.post("/api/runs", given)
     assert (again.status_code, again.json()) == (200, {"runId": id, "status": "completed", "new": False})
     other = served.post("/api/runs", {**given, "document": chain(call("a", "add", a=2))})
-    assert (other.status_code, other.json()["error"]["kind"]) == (409, "JournalConflict")
+    assert (other.status_code, other.json()["error"]["kind"]) == (409, "RunExists")
+    for more, said in (({"input": {"n": 1}}, "another input"), ({"variables": {"v": 1}}, "other variables")):
+        document = {**given["document"], "variables": {"v": 0}} if "variables" in more else given["document"]
+        mine = {**given, "document": document, "runId": fresh() if "variables" in more else id}
+        served.post("/api/runs", mine)
+        other = served.post("/api/runs", {**mine, **more})
+        assert other.status_code == 409
+        assert said in other.json()["error"]["message"]
 
 
 def test_a_run_is_stopped(served: Served) -> None:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from uuid_utils import uuid7
 
-from ..errors import DefinitionChanged, InvalidValue, JournalConflict, NoExecutor, RunBusy, StoreError
+from ..errors import DefinitionChanged, InvalidValue, NoExecutor, RunBusy, RunExists, StoreError
 from ..events import Event
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.offloop import off_loop
 from ..uncollected import uncollected_turn
 from ..values import Json, replaced
+from .again import check_given, check_same
 from .caller import Caller, Lease
 from .program import Program, compile_flow
 from .run import Ending, Run, Watcher
@@ -95,6 +96,7 @@ class Engine:
         while True:
             live = self.live.get(job.new.id)
             if live is not None and live.loop is asyncio.get_running_loop():
+                check_same(live.log.run, job.new)
                 try:
                     return _result(await asyncio.shield(live.ended()))
                 except _Abandoned:
@@ -102,10 +104,16 @@ class Engine:
             try:
                 log = await (self._opened(job) if self.store.durable else self.store.open(job.new))
             except RunBusy:
-                row = await self._elsewhere(job.new.id)
+                row = await self._elsewhere(job.new)
                 if row is not None:
                     return _result(row.result)
                 continue
+            if log.resumed and log.finished is None:
+                try:
+                    check_given(log.run, job.new)
+                except RunExists:
+                    await log.release()
+                    raise
             return await self.drive(job, log)
 
     async def run_part(self, job: Job, key: str | None) -> dict[str, Json]:
@@ -139,15 +147,17 @@ class Engine:
             task.add_done_callback(_let_go)
             raise
 
-    async def _elsewhere(self, run_id: str) -> RunRow | None:
+    async def _elsewhere(self, new: NewRun) -> RunRow | None:
         """Wait for a run of another process or loop; None when its owner died on the way or has parked it, or
         when it turns out to be run on this loop."""
-        loop = asyncio.get_running_loop()
+        loop, run_id = asyncio.get_running_loop(), new.id
         while True:
             live = self.live.get(run_id)
             if live is not None and live.loop is loop:
                 return None
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
+            if row is not None:
+                check_same(row, new)
             if row is None or row.status in ENDS:
                 return row
             if row.status == "waiting":
@@ -161,8 +171,7 @@ class Engine:
         """Execute with an opened journal."""
         finished = log.finished
         if finished is not None:
-            if finished.fingerprint and finished.fingerprint != job.new.fingerprint:
-                raise JournalConflict(job.new.id, "", "a run of another definition has this id")
+            check_same(finished, job.new)
             return _result(finished.result)
         spent = 0.0
         if log.resumed:

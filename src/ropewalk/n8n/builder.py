@@ -236,7 +236,8 @@ class _Build:
         else:
             missing = (down or await self._server.reach()) if wanted else None
         asked = replace(phase, tools=phase.tools if wanted and missing is None else ())
-        given = {"task": self._task, "rules": RULES, **input}
+        # What n8n-mcp says of nodes may have changed meanwhile: the phase goes on with what it was given.
+        given = dict(row.input) if row is not None else {"task": self._task, "rules": RULES, **input}
         done = await asked.run(given, app=self._app, on_event=self.on_event, run_id=own, **self._options)
         self._passed.append(_passed(phase.name + suffix, done, missing, own))
         if not done.success:

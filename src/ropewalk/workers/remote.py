@@ -8,9 +8,10 @@ import time
 from dataclasses import replace
 
 from ..config.workplace import Workplace
+from ..engine.again import check_same
 from ..engine.engine import Engine, Job
 from ..engine.run import Watcher
-from ..errors import JournalConflict, NotFound, RunBusy, StoreError
+from ..errors import NotFound, RunBusy, StoreError
 from ..events import Event
 from ..journal.fleet import Fleet
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
@@ -44,10 +45,7 @@ class RemoteEngine(Engine):
         if context.get("executor"):
             return await super().run(job)
         await self.submit(job, context.get("queue"), context.get("priority") or PRIORITY)
-        row, result = await self.followed(job.new.id, job.watcher, park=job.park)
-        if row.fingerprint and row.fingerprint != job.new.fingerprint:
-            raise JournalConflict(row.id, "", "a run of another definition has this id")
-        return result
+        return (await self.followed(job.new.id, job.watcher, park=job.park))[1]
 
     async def drive(self, job: Job, log: Log) -> dict[str, Json]:
         """As `Engine.drive`: the run is let go of, and goes on with the worker that takes it."""
@@ -136,10 +134,16 @@ class RemoteEngine(Engine):
         try:
             log = await self.store.open(new)
         except RunBusy:
+            row = await asyncio.to_thread(self.store.get_run, new.id)
+            if row is not None:
+                check_same(row, new)
             return None
         if log.finished is not None:
+            check_same(log.finished, new)
             return None
         await log.release()
+        if log.resumed:
+            check_same(log.run, new)
         return log.run.epoch
 
     async def _look(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ..config.workplace import Workplace
 from ..engine.engine import Job
 from ..engine.run import Ending
-from ..errors import NotFound, RopewalkError, StoreError
+from ..errors import NotFound, RopewalkError, RunExists, StoreError
 from ..events import Event
 from ..journal.fleet import Fleet, WorkerRow
 from ..journal.journal import NewRun, RunRow, Store
@@ -165,6 +165,8 @@ class Workers:
             return await self._start(schedule, at)
         except StoreError:
             raise
+        except RunExists as known:  # this tick came before, and the flow has changed since
+            return known.run_id
         except RopewalkError as error:
             log.error("the schedule %s was due at %s, and cannot run: %s", schedule["name"], at, error)
             return await self._failed(schedule, run_id(schedule["name"], at), error)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...errors import (
     ConfigError,
+    DefinitionChanged,
     ExpressionError,
     InvalidCursor,
     InvalidFlow,
@@ -19,6 +20,7 @@ from ...errors import (
     NotWaiting,
     Problem,
     RopewalkError,
+    RunExists,
     RunStopped,
     RunTimeout,
     ToolNotFound,
@@ -77,6 +79,8 @@ ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (RunStopped, INTERRUPTED),
     (KeyboardInterrupt, INTERRUPTED),
     (asyncio.CancelledError, INTERRUPTED),
+    (RunExists, USAGE),
+    (DefinitionChanged, USAGE),
     (RopewalkError, FAILED),
 )
 

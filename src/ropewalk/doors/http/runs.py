@@ -13,9 +13,11 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ...app import App
 from ...draw import graph_data
+from ...engine.again import check_same
 from ...engine.engine import new_run_id
-from ...errors import JournalConflict, NotFound
-from ...fitting import check_variables
+from ...errors import NotFound
+from ...fitting import check_input, check_variables
+from ...journal.journal import NewRun as Begun
 from ...journal.journal import RunRow
 from ...runs import summary
 from ...values import Json, check_json, closest
@@ -73,8 +75,8 @@ async def start(given: NewRun, app: Served, live: Going) -> Answer:
     check_variables(loaded.flow, variables or {})
     row = app.runs.row(run_id)
     if row is not None:
-        if row.fingerprint and row.fingerprint != loaded.fingerprint:
-            raise JournalConflict(run_id, "", "a run of another definition has this id")
+        about = {"input": check_input(loaded.flow, given.input), "context": {"variables": variables}}
+        check_same(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **about))
         return Answer({"runId": run_id, "status": row.status, "new": False}, 200)
     work = {"definition_id": id, "run_id": run_id, "input": given.input, "variables": variables}
     return await set_going(live, run_id, given.wait, lambda take: app.execute(loaded, **work, on_event=take), new=True)
