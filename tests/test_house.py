@@ -8,6 +8,7 @@ is also shown a made-up tree that breaks it: a rule that cannot fail holds nothi
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -222,6 +223,15 @@ def badly_named(root: Path) -> list[str]:
 
 def test_files_import_only_from_lower_layers_or_their_own_folder() -> None:
     assert wrong_imports(SOURCE) == []
+
+
+def test_every_room_is_in_the_tour() -> None:
+    """Each on its row of the table of rooms in ARCHITECTURE.md."""
+    rows = [line.split("|") for line in (PROJECT / "ARCHITECTURE.md").read_text("utf-8").splitlines()]
+    told = {
+        name.rstrip("/").split("/")[0] for row in rows if len(row) == 5 for name in re.findall(r"`([^`]+)`", row[2])
+    }
+    assert set().union(*LAYERS) - told == set()
 
 
 def test_no_import_cycles() -> None:
