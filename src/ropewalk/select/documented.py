@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..frozen import dataclass
-from .index import Index
+from .index import FIELD_BITS, Index, unpacked
 from .request import Request
 from .text import normalised, stemmer, words
 
@@ -163,10 +163,9 @@ def intent(question: Question) -> Array:
         whole = words(normalised(text))[-1:]  # of a name of several words the whole, which comes last
         for stem in [word.stem for word in whole]:
             number = index.terms.get(stem)
-            posting = index.postings[number] if number is not None else None
-            if posting is not None:
-                slots, fields = np.frombuffer(posting.slots, np.int32), np.frombuffer(posting.fields, np.uint8)
-                value = np.where(fields & 1, 1.0, np.where(fields & 2, 0.5, 0.0)).astype(np.float32)
+            if number is not None:
+                having, _ = unpacked(index.postings[number])
+                slots, value = having >> FIELD_BITS, np.where(having & 1, 1.0, np.where(having & 2, 0.5, 0.0))
                 scores[slots] = np.maximum(scores[slots], value)
     return scores
 
@@ -192,10 +191,8 @@ STRATEGIES: Final[dict[str, Callable[[Question], Array]]] = {
 def _having(question: Question, stem: str) -> Array:
     """The slots whose name or description has a word."""
     index = question.index
-    posting = index.postings[index.terms[stem]]
-    assert posting is not None
-    slots = np.frombuffer(posting.slots, np.int32)
-    return slots[(np.frombuffer(posting.fields, np.uint8) & _NAME_AND_DESCRIPTION) > 0]
+    having, _ = unpacked(index.postings[index.terms[stem]])
+    return having[(having & _NAME_AND_DESCRIPTION) > 0] >> FIELD_BITS
 
 
 def _told(index: Index) -> Array:
@@ -204,9 +201,7 @@ def _told(index: Index) -> Array:
     if known is None or known[0] != index.version:
         total = np.zeros(index.size, np.float64)
         for posting in index.postings:
-            if posting is not None:
-                slots = np.frombuffer(posting.slots, np.int32)
-                told = slots[(np.frombuffer(posting.fields, np.uint8) & _NAME_AND_DESCRIPTION) > 0]
-                total[told] += index.rarity(len(slots))
+            having, _ = unpacked(posting)
+            total[having[(having & _NAME_AND_DESCRIPTION) > 0] >> FIELD_BITS] += index.rarity(len(having))
         index.told = known = (index.version, total)
     return known[1]

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .index import FIELD_BITS, Index, pairs_of, signature, trigrams
+from .index import FIELD_BITS, FIELD_MASK, Index, pairs_of, signature, trigrams, unpacked
 from .lexicon import lexicon, products
 from .request import Request, Term
 from .synonyms import groups
@@ -197,9 +197,10 @@ class Candidates:
             home = np.where(having.sum(0) == 1, having.argmax(0), len(having))[places]
             order = np.argsort(home, kind="stable")
             terms, places, lengths, value, home = (one[order] for one in (terms, places, lengths, value, home))
-        postings = [index.postings[term] for term in terms.tolist()]
-        slots = _joined([one.slots for one in postings if one is not None], np.int32).astype(np.intp)
-        worth = _joined([one.impacts for one in postings if one is not None], np.float32) * np.repeat(value, lengths)
+        postings = index.postings
+        numbers, impacts = unpacked(*[postings[term] for term in terms.tolist()])
+        slots = (numbers >> FIELD_BITS).astype(np.intp)
+        worth = impacts * np.repeat(value, lengths)
         scores = np.bincount(slots, worth, index.size)
         if not several or not len(slots):
             return scores, iter(())
@@ -232,8 +233,8 @@ class Candidates:
         """Of every word of these slots that stands for a word of the request, those that are more alike later: the
         place of that, which of the slots it is, how alike, its impact, and the fields it stands in."""
         index, reading = self.index, self.reading
-        own = slots.tolist()
-        keys = _joined([index.numbers[slot] for slot in own], np.int32)
+        rows = index.rows
+        keys, impacts = unpacked(*[rows[slot] for slot in slots.tolist()])
         found = said[keys >> FIELD_BITS]
         hit = (found >= 0).nonzero()[0]
         variant: Array = found[hit]
@@ -245,9 +246,8 @@ class Candidates:
             variant = order[np.arange(len(hit)) - np.repeat(ends - times - starts[variant], times)]
         later = variant.argsort(kind="stable")
         variant, hit = variant[later], hit[later]
-        columns = np.repeat(np.arange(len(own), dtype=np.int32), index.words[slots])[hit]
-        impacts = _joined([index.impacts[slot] for slot in own], np.float32)[hit]
-        return reading.places[variant], columns, reading.likeness[variant], impacts, keys[hit] & ((1 << FIELD_BITS) - 1)
+        columns = np.repeat(np.arange(len(slots), dtype=np.int32), index.words[slots])[hit]
+        return reading.places[variant], columns, reading.likeness[variant], impacts[hit], keys[hit] & FIELD_MASK
 
     def measure(self, slots: Array, near: Array | None = None) -> Array:
         """For each way to read the request and each of these slots a row of features (see NAMES); `near` as in
@@ -339,12 +339,6 @@ def _pair(first: str, second: str) -> int:
 
 # By the bits of the fields: in the description, in parameters.
 _FLAGS: Final[Array] = np.array([[n >> 1 & 1, (n & 12) > 0] for n in range(1 << FIELD_BITS)], np.float32).T
-
-
-def _joined(parts: list[Any], kind: Any) -> Array:
-    """A copy of some buffers as one array."""
-    joined: Array = np.frombuffer(b"".join(parts), kind) if parts else np.zeros(0, kind)
-    return joined
 
 
 __all__ = ["NAMES", "Candidates", "Reading"]

@@ -1,8 +1,10 @@
 """The index of tools: postings by word, with their impact worked out beforehand, and what re-ranking reads.
 
-A posting is (slot, impact, fields): the slot of a tool, its BM25 impact over all fields, and one bit for each field
-the word stands in. Tools come and go one by one, in place: no rebuild, no segments. Whoever calls holds the
-selector's lock.
+A posting says which tool has a word (by its slot), the fields it stands in, one bit for each, and its BM25 impact over
+all fields. Those of a word are records of eight bytes, one after the other by slot, and so are, the other way round,
+the words of a tool: number << FIELD_BITS | fields (int32), impact (float32). One object for each word and each tool,
+none for a posting, and none that the garbage collector looks at. Tools come and go one by one, in place: no rebuild,
+no segments. Whoever calls holds the selector's lock.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from itertools import pairwise
-from typing import Any, Final
+from struct import Struct
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -21,6 +24,8 @@ from .card import FIELDS, Card
 from .lexicon import Lexicon, lexicon
 from .spelling import Spelling
 from .text import STOP, Word, normalised, told, words
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 # Weight and length normalisation of the fields of card.FIELDS, and their usual lengths. The lengths are fixed, not
 # measured: so an impact stays right whatever comes and goes.
@@ -32,33 +37,26 @@ SATURATION: Final = 1.2
 BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
 NAME_WORDS: Final = 8
 FIELD_BITS: Final = len(FIELDS)
+FIELD_MASK: Final = (1 << FIELD_BITS) - 1
+_RECORD: Final = 8  # bytes of a posting
 _MEANT: Final = (1.0, 0.7, 0.25, 0.4)  # what words count for meaning: of name, description, parameters, category
 _BITS: Final = tuple([1 << n for n in range(BITS)])
 _FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
 
 
-class Postings:
-    """The tools that have a word, by slot."""
+_record: Final = Struct("=if").pack
 
-    __slots__ = ("fields", "impacts", "slots")
 
-    def __init__(self) -> None:
-        self.slots, self.impacts, self.fields = array("i"), array("f"), array("B")
+def unpacked(*records: bytes | bytearray) -> tuple[Array, Array]:
+    """The numbers (with the fields in the lowest FIELD_BITS) and the impacts of some records, one after the other."""
+    joined: Array = np.frombuffer(b"".join(records), np.int32)  # a copy: nothing is held of a list that may change
+    return joined[::2], joined[1::2].view(np.float32)
 
-    def put(self, slot: int, impact: float, fields: int) -> None:
-        if not self.slots or self.slots[-1] < slot:
-            self.slots.append(slot)
-            self.impacts.append(impact)
-            self.fields.append(fields)
-            return
-        at = bisect_left(self.slots, slot)
-        self.slots.insert(at, slot)
-        self.impacts.insert(at, impact)
-        self.fields.insert(at, fields)
 
-    def drop(self, slot: int) -> None:
-        at = bisect_left(self.slots, slot)
-        del self.slots[at], self.impacts[at], self.fields[at]
+def _place(posting: bytearray, slot: int) -> int:
+    """Where the record of a slot begins, or would."""
+    with memoryview(posting) as records, records.cast("i") as numbers:
+        return bisect_left(numbers[::2], slot << FIELD_BITS) * _RECORD
 
 
 class Index:
@@ -69,7 +67,7 @@ class Index:
         self.cards: list[Card | None] = []
         self.slots: dict[str, int] = {}
         self.terms: dict[str, int] = {}
-        self.postings: list[Postings | None] = []
+        self.postings: list[bytearray] = []  # by the number of a word; empty where none has that number
         self.counts = array("i")  # tools that have a word, by its number
         self.by_category: dict[str, set[int]] = {}
         self.by_namespace: dict[str, set[int]] = {}
@@ -77,8 +75,7 @@ class Index:
         self.version = 0
         self.told: tuple[int, Any] | None = None  # kept here by the documented SEMANTIC strategy
         self._free: list[int] = []
-        self.numbers: list[bytes] = []  # by slot: the words of a tool with, in the lowest FIELD_BITS, the fields they
-        self.impacts: list[bytes] = []  # stand in (int32), and their impacts (float32): postings the other way round
+        self.rows: list[bytes] = []  # by slot: the words of a tool
         self.read: dict[tuple[str, str], Any] = {}  # what a word of a request is here; emptied by every change
         self._words: list[str] = []
         self._free_terms: list[int] = []
@@ -117,6 +114,10 @@ class Index:
         count = len(self.slots)
         return math.log(1.0 + (count - frequency + 0.5) / (frequency + 0.5))
 
+    def fields(self, slot: int) -> dict[int, int]:
+        """The fields that each word of a tool stands in, by its number."""
+        return {number >> FIELD_BITS: number & FIELD_MASK for number in unpacked(self.rows[slot])[0].tolist()}
+
     # --- changes ------------------------------------------------------------------------------
 
     def add(self, card: Card) -> int:
@@ -131,8 +132,7 @@ class Index:
             if slot == len(self.alive):
                 self._room(2 * slot)
             self.cards.append(card)
-            for column in (self.numbers, self.impacts):
-                column.append(b"")
+            self.rows.append(b"")
         self.slots[card.key] = slot
         for place, name in self._places(card):
             place.setdefault(name, set()).add(slot)
@@ -154,15 +154,15 @@ class Index:
             place[name].discard(slot)
             if not place[name]:
                 del place[name]
-        for number in array("i", self.numbers[slot]):
+        for number in unpacked(self.rows[slot])[0].tolist():
             term = number >> FIELD_BITS
-            found = self.postings[term]
-            assert found is not None
-            found.drop(slot)
+            posting = self.postings[term]
+            at = _place(posting, slot)
+            del posting[at : at + _RECORD]
             self.counts[term] -= 1
-            if not found.slots:
+            if not posting:
                 self._forget(term)
-        self.numbers[slot] = self.impacts[slot] = b""
+        self.rows[slot] = b""
         self.alive[slot] = False
         self.vectors[slot] = 0
         self.name_terms[slot] = -1
@@ -179,7 +179,6 @@ class Index:
     def _forget(self, term: int) -> None:
         word = self._words[term]
         del self.terms[word]
-        self.postings[term] = None
         self._free_terms.append(term)
         self.spelling.drop(word)
 
@@ -190,11 +189,11 @@ class Index:
             return known
         if self._free_terms:
             made = self._free_terms.pop()
-            self._words[made], self.postings[made], self.counts[made] = word, Postings(), 0
+            self._words[made] = word
         else:
             made = len(self.postings)
             self._words.append(word)
-            self.postings.append(Postings())
+            self.postings.append(bytearray())
             self.counts.append(0)
         self.terms[word] = made
         return made
@@ -217,17 +216,21 @@ class Index:
         for stem, plain in [one for field in kept for one in field if one[1] not in spelt]:
             self.spelling.put(plain, stem)
         terms, postings, counts = self.terms, self.postings, self.counts
-        ids, impacts = array("i"), array("f")
+        row, last, own = list[bytes](), slot + 1 == len(self.cards), slot << FIELD_BITS
         for (stem, amount), fields in zip(tf.items(), where.values(), strict=True):
             known = terms.get(stem)
             number = self.term(stem) if known is None else known
             impact = amount / (SATURATION + amount)
-            ids.append(number << FIELD_BITS | fields)
-            impacts.append(impact)
-            postings[number].put(slot, impact, fields)  # type: ignore[union-attr]
+            row.append(_record(number << FIELD_BITS | fields, impact))
+            posting = postings[number]
+            if last:
+                posting += _record(own | fields, impact)
+            else:
+                at = _place(posting, slot)
+                posting[at:at] = _record(own | fields, impact)
             counts[number] += 1
-        self.numbers[slot], self.impacts[slot] = ids.tobytes(), impacts.tobytes()
-        self.words[slot] = len(ids)
+        self.rows[slot] = b"".join(row)
+        self.words[slot] = len(row)
         self._columns_of(slot, kept, name)
 
     def _columns_of(self, slot: int, kept: list[list[tuple[str, str]]], name: list[Word]) -> None:
@@ -235,7 +238,7 @@ class Index:
         self.name_terms[slot] = -1
         self.name_terms[slot, : len(own)] = own
         self.described[slot] = max(1, len({stem for stem, _ in kept[1]}))
-        marks = trigrams("".join([word.plain for word in name if _is_piece(word, name)]))
+        marks = trigrams("".join([word.plain for word in _pieces(name)]))
         pairs = pairs_of([stem for stem, _ in kept[0]]) | pairs_of([stem for stem, _ in kept[1]])
         self.marks[slot] = signature(marks, pairs | pairs_of([stem for stem, _ in kept[2]]))
         self.trigram_counts[slot] = max(1, marks.bit_count())
@@ -261,9 +264,19 @@ class Index:
         return found
 
 
-def _is_piece(word: Word, name: list[Word]) -> bool:
-    """Whether a word is one of the pieces of a name, not the whole that stands beside them."""
-    return len(name) < 3 or word.plain != "".join([w.plain for w in name if w is not word and w.start == word.start])
+def _pieces(name: list[Word]) -> list[Word]:
+    """The words of a name without the whole that stands beside its pieces."""
+    if len(name) < 3:
+        return name
+    lengths: dict[int, int] = {}
+    for _, plain, start in name:
+        lengths[start] = lengths.get(start, 0) + len(plain)
+
+    def whole(word: Word) -> bool:
+        others = [other.plain for other in name if other is not word and other.start == word.start]
+        return word.plain == "".join(others)
+
+    return [word for word in name if 2 * len(word.plain) != lengths[word.start] or not whole(word)]
 
 
 def trigrams(text: str) -> int:

@@ -33,7 +33,11 @@ class Lexicon:
             self._near, self._like = table["near"], table["like"]
         self._pieces = pieces
         self._row = {piece: row for row, piece in enumerate(pieces)}
-        self._longest = max(map(len, pieces))
+        self._longest: dict[str, int] = {}  # piece that begins with some two letters
+        for piece in pieces:
+            start = piece[: 4 if piece[:2] == "##" else 2]
+            if len(piece) > self._longest.get(start, 0):
+                self._longest[start] = len(piece)
         share = 1.0 / (np.arange(len(pieces), dtype=np.float32) + 2.7)
         share /= share.sum()
         self._weights = (COMMON / (COMMON + share)).astype(np.float32)
@@ -63,14 +67,14 @@ class Lexicon:
             return (whole,)
         if len(word) > 32:
             return ()
-        rows, start = [], 0
-        while start < len(word):
-            mark = "##" if start else ""
-            for end in range(min(len(word), start + self._longest), start, -1):
-                row = self._row.get(mark + word[start:end])
+        rows, left, mark = list[int](), word, 0
+        while len(left) > mark:  # what is left of the word, but for its beginning with the mark of a piece within
+            longest = self._longest.get(left[: mark + 2], mark + 1)
+            for end in range(min(len(left), longest), mark, -1):
+                row = self._row.get(left[:end])
                 if row is not None:
                     rows.append(row)
-                    start = end
+                    left, mark = f"##{left[end:]}", 2
                     break
             else:
                 return ()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dialects.records import Record
 from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
 from ..journal.use import ToolUse, UseStore
+from ..uncollected import uncollected
 from ..values import Json, closest
 from .card import Card, card_of
 from .options import NoTools, Options, read_options
@@ -98,6 +99,7 @@ class Selector:
         for start in range(0, len(cards), _AT_ONCE):
             self._add(cards[start : start + _AT_ONCE])
 
+    @uncollected  # most of what an index is made of stays
     def _add(self, cards: list[Card]) -> None:
         with self._lock:
             slots = [self._index.add(card) for card in cards]
@@ -275,13 +277,9 @@ class Selector:
         from .explanation import fields_of
 
         index = self._index
-        bits = dict.fromkeys(terms, 0)
-        for term in terms:
-            number = index.terms.get(term)
-            posting = index.postings[number] if number is not None else None
-            if posting is not None and slot in posting.slots:
-                bits[term] = posting.fields[posting.slots.index(slot)]
-        found = {terms[term]: fields_of(bit) for term, bit in bits.items() if bit}
+        having = index.fields(slot)
+        bits = {plain: having.get(index.terms.get(stem, -1)) for stem, plain in terms.items()}
+        found = {plain: fields_of(bit) for plain, bit in bits.items() if bit}
         fields = sorted({field for names in found.values() for field in names})
         return {"strategy": strategy, "fields": fields, "terms": found}
 

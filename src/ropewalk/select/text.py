@@ -8,10 +8,16 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+_V = TypeVar("_V")
+_Pieces: TypeAlias = tuple[tuple[str, str], ...]
 
 LONGEST_WORD: Final = 64
+_MOST_MET: Final = 50_000
 
 _SURFACE: Final = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
 _PIECE: Final = re.compile(
@@ -55,40 +61,38 @@ def normalised(text: str) -> str:
     return _APOSTROPHE.sub("", text)
 
 
+class _Met(dict[str, _V]):
+    """What was worked out of the words met so far; emptied when it is full. A look-up is one step of C, even of a whole
+    text with `map`."""
+
+    def __init__(self, make: Callable[[str], _V]) -> None:
+        self._make = make
+
+    def __missing__(self, word: str) -> _V:
+        if len(self) > _MOST_MET:
+            self.clear()
+        found = self[word] = self._make(word)
+        return found
+
+
 class _Stems(threading.local):
-    """Stemmers are not to be shared by threads; each has its own, with the stems it has met."""
+    """Stemmers are not to be shared by threads; each has its own, with what it has met: the `stem` of a lower-case
+    word, the (stem, word) of each of the `pieces` of a stretch of letters, and of the whole when there are several,
+    and those of them that are `telling`, no stop words."""
 
     def __init__(self) -> None:
-        self._stemmer: Any = import_module("Stemmer").Stemmer("english", 0)  # native: only where tools are selected
-        self._known: dict[str, str] = {}
-        self.known_pieces: dict[str, tuple[tuple[str, str], ...]] = {}
-        self.known_telling: dict[str, tuple[tuple[str, str], ...]] = {}
+        native: Any = import_module("Stemmer").Stemmer("english", 0)  # only where tools are selected
+        self.stem: _Met[str] = _Met(native.stemWord)
+        self.pieces: _Met[_Pieces] = _Met(lambda surface: tuple(_split(surface, self.stem)))
+        self.telling: _Met[_Pieces] = _Met(self._telling)
 
     def __call__(self, word: str) -> str:
-        stem = self._known.get(word)
-        if stem is None:
-            if len(self._known) > 50_000:
-                self._known.clear()
-            stem = self._known[word] = self._stemmer.stemWord(word)
-        return stem
+        return self.stem[word]
 
-    def pieces(self, surface: str) -> tuple[tuple[str, str], ...]:
-        """The (stem, word) of each piece of a stretch of letters, and of the whole when there are several."""
-        found = self.known_pieces.get(surface)
-        if found is None:
-            if len(self.known_pieces) > 50_000:
-                self.known_pieces.clear()
-            found = self.known_pieces[surface] = tuple(_split(surface, self))
-        return found
-
-    def telling(self, surface: str) -> tuple[tuple[str, str], ...]:
-        """Those of its pieces that are no stop words."""
-        if len(self.known_telling) > 50_000:
-            self.known_telling.clear()
-        pieces = self.pieces(surface)
+    def _telling(self, surface: str) -> _Pieces:
+        pieces = self.pieces[surface]
         left = tuple([one for one in pieces if one[1] not in STOP])
-        found = self.known_telling[surface] = pieces if len(left) == len(pieces) else left
-        return found
+        return pieces if len(left) == len(pieces) else left
 
 
 _stems: _Stems | None = None
@@ -107,11 +111,10 @@ def stemmer() -> _Stems:
 def placed(text: str, limit: int = 100_000) -> list[tuple[str, str, int]]:
     """(stem, word, where it stands) of the words of a normalised text in order; a name of several pieces is there in
     pieces and as a whole."""
-    stems = stemmer()
-    pieces, known, found = stems.pieces, stems.known_pieces, list[tuple[str, str, int]]()
+    pieces, found = stemmer().pieces, list[tuple[str, str, int]]()
     for match in _SURFACE.finditer(text):
-        surface, start = match.group(), match.start()
-        for stem, plain in known.get(surface) or pieces(surface):
+        start = match.start()
+        for stem, plain in pieces[match.group()]:
             found.append((stem, plain, start))
         if len(found) >= limit:
             break
@@ -125,25 +128,21 @@ def words(text: str, limit: int = 100_000) -> list[Word]:
 
 def told(text: str, limit: int) -> list[tuple[str, str]]:
     """(stem, word) of the words of a normalised text that say something: without places, and no stop words."""
-    stems = stemmer()
-    telling, known, found, left = stems.telling, stems.known_telling, list[tuple[str, str]](), limit
-    bounded = len(text) >= limit  # else there is no room for so many words
-    for surface in _SURFACE.findall(text):
-        made = known.get(surface)
-        if made is None:
-            made = telling(surface)
-        found += made
-        if bounded:
-            left -= len(stems.pieces(surface))
+    stems, surfaces = stemmer(), _SURFACE.findall(text)
+    if len(text) >= limit:  # else there is no room for so many words
+        pieces, left = stems.pieces, limit
+        for place, surface in enumerate(surfaces):
+            left -= len(pieces[surface])
             if left <= 0:
+                del surfaces[place + 1 :]
                 break
-    return found
+    return list(chain.from_iterable(map(stems.telling.__getitem__, surfaces)))
 
 
-def _split(surface: str, stem: _Stems) -> list[tuple[str, str]]:
+def _split(surface: str, stems: _Met[str]) -> list[tuple[str, str]]:
     if surface.islower() and surface.isascii() and surface.isalpha():  # most words: nothing to split
         plain = surface[:LONGEST_WORD]
-        return [(stem(plain), plain)]
+        return [(stems[plain], plain)]
     found: list[tuple[str, str]] = []
     pieces = _PIECE.findall(surface)
     for piece in pieces:
@@ -151,10 +150,10 @@ def _split(surface: str, stem: _Stems) -> list[tuple[str, str]]:
             found.extend((pair, pair) for pair in _pairs(piece))
         else:
             plain = piece.casefold()[:LONGEST_WORD]
-            found.append((stem(plain), plain))
+            found.append((stems[plain], plain))
     if len(pieces) > 1 and len(surface) <= LONGEST_WORD and surface.isascii():
         whole = surface.replace("_", "").lower()
-        found.append((stem(whole), whole))
+        found.append((stems[whole], whole))
     return found
 
 
