@@ -248,8 +248,8 @@ class App(Selecting):
         await self.toolbox.connect()
 
     async def connect_for(self, flow: Flow) -> None:
-        """Connect the servers whose tools the flow names and that are not known yet."""
-        missing = [tool for tool in tools_of(flow.body) if not is_local(tool) and self.toolbox.get(tool) is None]
+        """Connect the servers whose tools the flow names and that are not known yet, or may have changed."""
+        missing = [tool for tool in tools_of(flow.body) if not is_local(tool) and self.toolbox.lacks(tool)]
         if any(map(is_of_agents, missing)):
             from .claude.memory import install
 

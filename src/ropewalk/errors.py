@@ -13,6 +13,7 @@ RopewalkError
 ├── ToolError            a tool call failed: `.tool_id .backend .op`, the cause chained
 │   ├── InvalidToolId
 │   ├── ToolNotFound
+│   │   └── ToolNotApproved      it is not what was approved: `ropewalk tools pin` shows how
 │   ├── NoBackends
 │   ├── ValidationFailed         arguments: `.problems`
 │   ├── ExecutionFailed
@@ -60,11 +61,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with a definition or a value.
-
-    `path` says where in the document (`nodes[2].tool`); `column` is the 1-based position
-    inside the text at that path, when the text is an expression; `place` is where in a file.
-    """
+    """One thing that is wrong with a definition or a value. `path` says where in the document (`nodes[2].tool`);
+    `column` is the 1-based position inside an expression at that path; `place` is where in a file."""
 
     path: str
     message: str
@@ -83,8 +81,7 @@ class RopewalkError(Exception):
 
 
 class InvalidFlow(RopewalkError):
-    """The definition is wrong. Nothing of it has run. `flow` is what could be made of it all the same, for
-    those who have more to say about it."""
+    """The definition is wrong. Nothing of it has run. `flow` is what could be made of it all the same."""
 
     retryable = False
 
@@ -95,8 +92,7 @@ class InvalidFlow(RopewalkError):
 
 
 class UnresolvedReference(InvalidFlow):
-    """A `$` expression of a strict composite means nothing there; the text is that of the
-    problem, where there are several that of each with its place."""
+    """A `$` expression of a strict composite means nothing; the text is that of the problem or problems."""
 
     def __str__(self) -> str:
         return self.problems[0].message if len(self.problems) == 1 else "\n".join(map(str, self.problems))
@@ -197,6 +193,10 @@ class InvalidToolId(ToolError):
 
 class ToolNotFound(ToolError):
     retryable = False
+
+
+class ToolNotApproved(ToolNotFound):
+    """The tool is not the one that is pinned; `.reason` says what differs, and which command approves it."""
 
 
 class NoBackends(ToolError):

@@ -203,10 +203,20 @@ def test_no_token_or_header_of_the_client_goes_to_a_server_behind(served: Served
         asyncio.run(case())
 
 
+def scale(served: Served, more: str = "") -> Path:
+    """The project with a server `scale`; what it says stands in the file given back."""
+    tools = served.write("scale.json", json.dumps([WEIGH, DIE]))
+    served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]) + more)
+    return tools
+
+
+WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
+DIE = {"name": "die", "description": "Ends the process.", "inputSchema": {"type": "object"}}
+CHANGED = 'scale:weigh: has changed since it was approved: description was "Weighs a rope." and is "Weighs you."; '
+
+
 def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served) -> None:
-    weigh = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
-    tools = served.write("scale.json", json.dumps([weigh]))
-    served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]))
+    tools = scale(served)
 
     async def case() -> None:
         await pin(served)
@@ -214,14 +224,48 @@ def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served
             lists: asyncio.Queue[list[str]] = asyncio.Queue()
             mcp.on_tools(lambda _, tools: lists.put_nowait([tool.name for tool in tools]))
             await mcp.connect("here")
-            assert await lists.get() == ["scale__reload", "scale__weigh"]
-            tools.write_text(json.dumps([{**weigh, "description": "Weighs you."}]))
+            assert await lists.get() == ["scale__die", "scale__reload", "scale__weigh"]
+            tools.write_text(json.dumps([{**WEIGH, "description": "Weighs you."}, DIE]))
             await mcp.call_tool("here", "scale__reload")
-            assert await asyncio.wait_for(lists.get(), 20) == ["scale__reload"]
-            with pytest.raises(ServerRefused, match="Unknown tool: scale__weigh"):
-                await mcp.call_tool("here", "scale__weigh")
+            assert await asyncio.wait_for(lists.get(), 20) == ["scale__die", "scale__reload"]
+            refused = await mcp.call_tool("here", "scale__weigh")
+            assert refused.is_error
+            assert refused.content[0].text == CHANGED + "to use it: ropewalk tools pin scale:weigh --approve"
+            assert refused.meta["ropewalk/error"]["kind"] == "ToolNotApproved"
+            with pytest.raises(ServerRefused, match="Unknown tool: scale__wei"):
+                await mcp.call_tool("here", "scale__wei")
 
     asyncio.run(case())
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("listed", [100, 1])
+def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: Served, era: str, listed: int) -> None:
+    tools = scale(served, f"[mcp_server]\nmost_listed = {listed}\n")
+
+    async def case() -> None:
+        await pin(served)
+
+        async def call(name: str) -> Any:
+            if listed == 100:
+                return await mcp.call_tool("here", f"scale__{name}")
+            return await mcp.call_tool("here", "call_tool", {"name": f"scale__{name}"})
+
+        async with served.client("--gateway", mode=era) as mcp:
+            heard = asyncio.Event()
+            mcp.on_tools(lambda _, tools: heard.set() if "scale__weigh" not in [t.name for t in tools] else None)
+            assert not (await call("weigh")).is_error
+            assert (await call("die")).is_error
+            tools.write_text(json.dumps([{**WEIGH, "description": "Weighs you."}, DIE]))
+            for _ in range(2):  # when the server is started again, and when the toolbox has heard of it
+                refused = await call("weigh")
+                assert refused.is_error
+                assert refused.content[0].text.startswith(CHANGED)
+            assert not (await call("reload")).is_error  # of the same server
+            assert tools.with_suffix(".calls").read_text().split() == ["weigh", "die", "reload"]
+            await asyncio.wait_for(heard.wait(), 20)  # a client that holds the list of before is told
+
+    asyncio.run(asyncio.wait_for(case(), 60))
 
 
 async def pin(served: Served) -> None:

@@ -93,7 +93,7 @@ async def _found(name: str, toolbox: Toolbox) -> str | None:
     """The id of a tool by its id, or by its bare name where only one has it; None where it cannot be reached."""
     if name.partition(":")[0] == OWN and ":" in name:
         raise NotFound("tool", name, why="it is the loop's own")
-    if toolbox.get(name) is not None:
+    if not toolbox.lacks(name):
         return name
     if ":" in name:
         await toolbox.connect_for([name])

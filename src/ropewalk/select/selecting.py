@@ -56,7 +56,7 @@ class Selecting:
     ) -> Json:
         """Call one tool through the whole pipeline and return its value. With `request`, the words that asked for
         it, the selector remembers how the tool did."""
-        if self.toolbox.get(tool_id) is None:
+        if self.toolbox.lacks(tool_id):
             await self.toolbox.connect_for([tool_id])
         bound = self.runner.bind(tool_id)
         with self.runner.teaching(tool_id, request):

@@ -11,6 +11,7 @@ from ..errors import (
     Problem,
     StreamNotSupported,
     ToolError,
+    ToolNotApproved,
     ToolTimeout,
     ValidationFailed,
 )
@@ -39,6 +40,10 @@ class Failures:
                 error = ToolTimeout(self.tool_id, cause.seconds, backend=self.backend, said=str(cause))
                 error.__cause__ = cause
                 return error
+        if isinstance(cause, ToolNotApproved):  # its server changed it in the meantime
+            return ToolNotApproved(self.tool_id, cause.op, cause.reason, backend=self.backend)
+        if isinstance(cause, ValidationFailed) and cause.backend is None and cause.problems:
+            return self.input(cause.reason, cause.problems)
         error = ExecutionFailed(self.tool_id, op, cause, backend=self.backend)
         if isinstance(cause, (ConfigError, MissingHandler)) or getattr(cause, "retryable", True) is False:
             error.retryable = False  # trying again cannot help

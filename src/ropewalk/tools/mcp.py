@@ -23,6 +23,7 @@ from ..values import Json, closest
 from .mcp_config import server_config
 from .mcp_definition import Definition
 from .mcp_link import Link, leave
+from .mcp_listing import Judge
 from .mcp_request import Ask, NoAnswer, Request, ServerRefused, Undelivered
 from .normalise import normalise_mcp
 from .result import ProgressEvent, StreamEvent
@@ -47,6 +48,11 @@ class McpServers:
 
     def __init__(self) -> None:
         self.failures: dict[str, str] = {}
+        self.lost: set[str] = set()
+        """The servers that died in mid-life and were not tried again since: their tools may be others."""
+        self.judge: Judge = lambda server, definitions: None
+        """Says which tools may not be called, and why: asked at each listing, before anybody hears of it."""
+        self.on_lost: Callable[[], None] = lambda: None
         self._links: dict[str, Link] = {}
         self._listeners: list[Callable[[str, list[Definition]], None]] = []
         self._closed: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
@@ -56,7 +62,9 @@ class McpServers:
         checked = server_config(name, config)
         if name in self._links and self._links[name].config != checked:
             raise ConfigError(f"MCP server {name!r} is already configured, and differently")
-        self._links.setdefault(name, Link(checked, self.failures, self._publish))
+        self._links.setdefault(
+            name, Link(checked, self.failures, self._publish, self._judged, self.lost, self._told_lost)
+        )
 
     @property
     def names(self) -> list[str]:
@@ -102,7 +110,8 @@ class McpServers:
         It answers within `timeout` seconds (default: the server's) after at most
         `connect_timeout` for connecting. `key` is sent as `_meta["ropewalk/idempotencyKey"]`.
         Raises ConnectionError (not reached, or died), TimeoutError, ServerRefused (a protocol
-        error), NotFound (no such server), each naming the server. Cancelling cancels the request.
+        error), NotFound (no such server), each naming the server; ToolNotApproved (see `judge`), ValidationFailed
+        (it takes something else now). Cancelling cancels the request.
         """
         watched = on_progress is not None
         async with contextlib.aclosing(self._events(server_name, tool_name, args, key, timeout, watched)) as events:
@@ -198,6 +207,12 @@ class McpServers:
             except TimeoutError as error:
                 said = f"{link.config}: {what} gave no answer within {limit:g} s and was cancelled"
                 raise NoAnswer(said, limit) from error
+
+    def _judged(self, name: str, definitions: list[Definition]) -> Mapping[str, str] | None:
+        return self.judge(name, definitions)
+
+    def _told_lost(self) -> None:
+        self.on_lost()
 
     def _link(self, name: str) -> Link:
         if name not in self._links:

@@ -18,11 +18,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..config.secret import Secrets
-from ..errors import ConfigError
+from ..errors import ConfigError, ToolError
+from ..values import Json
 from .child import Child, harmless
 from .mcp_config import ServerConfig, resolved
 from .mcp_definition import Definition, list_definitions
 from .mcp_http import LOST, UNDELIVERED, http_streams
+from .mcp_listing import Judge, Listing
 from .mcp_negotiation import LegacyOnly, follow_changes, negotiate
 from .mcp_process import spawn
 from .mcp_request import NoAnswer, Request, ServerRefused, Undelivered
@@ -44,6 +46,8 @@ class Connection:
         self,
         config: ServerConfig,
         era: str | None,
+        judge: Judge,
+        seen: dict[str, Json],
         on_tools: Callable[[Connection, tuple[Definition, ...]], None],
         on_death: Callable[[Connection, Exception], None],
     ) -> None:
@@ -53,6 +57,7 @@ class Connection:
         self.ready = False
         self.leaving = False  # the end is one we asked for
         self._on_tools, self._on_death = on_tools, on_death
+        self._listing = Listing(config, judge, seen, self._publish)
         self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
         self._requests: set[Request] = set()
         self._child: Child | None = None
@@ -113,11 +118,9 @@ class Connection:
         from mcp import ClientSession
         from mcp_types import ToolListChangedNotification
 
-        changed = asyncio.Event()
-
         async def notice(message: object) -> None:
             if isinstance(message, ToolListChangedNotification):
-                changed.set()
+                self._listing.announce()
 
         async with (
             self._transport() as (read, write),
@@ -125,7 +128,7 @@ class Connection:
         ):
             failure = await self._handshake(session)
             if failure is None:
-                await self._serve_all(session, changed)
+                await self._serve_all(session)
             elif not isinstance(failure, LegacyOnly):
                 self._die(failure)  # before the process has ended: nobody should wait for that
         if isinstance(failure, LegacyOnly):
@@ -157,7 +160,7 @@ class Connection:
         try:
             with anyio.fail_after(self.config.connect_timeout):
                 self.era = await negotiate(session, self.config.mode, self.era, hangs_up=bool(self._child))
-                definitions = await list_definitions(session)
+                self._listing.take(await list_definitions(session))
         except LegacyOnly as error:
             return error
         except TimeoutError as error:
@@ -168,16 +171,15 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - whatever a server makes the SDK raise is this server's failure
             return await self._told_later(error)
         self.ready = True
-        self._publish(definitions)
         self.opened.set()
         return None
 
-    async def _serve_all(self, session: ClientSession, changed: asyncio.Event) -> None:
+    async def _serve_all(self, session: ClientSession) -> None:
         import anyio
 
         async with anyio.create_task_group() as group:
-            group.start_soon(self._refresh, session, changed)
-            group.start_soon(follow_changes, session, changed)
+            group.start_soon(self._listing.follow, session)
+            group.start_soon(follow_changes, session, self._listing)
             if self._streams is not None:
                 group.start_soon(self._watch, self._streams)
             while (request := await self._inbox.get()) is not None:
@@ -190,28 +192,37 @@ class Connection:
         try:
             with anyio.CancelScope() as scope:
                 request.begin(scope)
-                answer = await (_call(session, request) if request.ask is None else request.ask(session))
+                answer = await self._answer(session, request)
                 request.finish(_without(self._secrets, answer))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
             told = await self._told_later(error, request.tool)
-            request.finish(told)
+            unsent = isinstance(told, ConnectionError) and not request.sent
+            request.finish(Undelivered(str(told)) if unsent else told)
             # Over HTTP a broken response says nothing about the other requests.
             if isinstance(told, Undelivered) or (self._child is not None and isinstance(told, ConnectionError)):
                 self._die(told)
         # Not in a `finally`: when the owner itself is going, its end tells the caller why.
         self._requests.discard(request)
 
-    async def _refresh(self, session: ClientSession, changed: asyncio.Event) -> None:
-        while True:
-            await changed.wait()
-            changed.clear()
-            try:
-                async with asyncio.timeout(self.config.timeout):
-                    definitions = await list_definitions(session)
-            except Exception as error:  # noqa: BLE001 - the old list stays; the next change tries again
-                log.warning("%s: its tools changed and could not be listed again: %s", self.config, error)
-                continue
-            self._publish(definitions)
+    async def _answer(self, session: ClientSession, request: Request) -> Any:
+        """What was asked for; a call goes out when the tool is still what it was."""
+        from mcp import MCPError
+        from mcp_types import HEADER_MISMATCH
+
+        if request.ask is not None:
+            request.sent = True
+            return await request.ask(session)
+        await self._listing.admit(session, request.tool, request.args)
+        request.sent = True
+        try:
+            return await _call(session, request)
+        except MCPError as error:
+            if error.error.code != HEADER_MISMATCH:
+                raise
+        # The protocol's cure: the server wants headers made from a schema we must list first.
+        self._listing.announce()
+        await self._listing.admit(session, request.tool, request.args)
+        return await _call(session, request)
 
     async def _watch(self, streams: StdioStreams) -> None:
         """Notice the end of the process also when no call is waiting."""
@@ -256,6 +267,8 @@ class Connection:
 
         if isinstance(error, MCPError):  # what a client of ours is told of it, too
             error.error = _without(self._secrets, error.error)
+        if isinstance(error, ToolError):
+            return error
         ours = (ConfigError, ServerRefused, ConnectionError, TimeoutError)
         if isinstance(error, ours) and str(error).startswith(str(self.config)):
             return error
@@ -293,27 +306,17 @@ class Connection:
 async def _call(session: ClientSession, request: Request) -> Any:
     """One tools/call. Not `Client.call_tool`: that one validates results with Python `re`."""
     import mcp_types as types
-    from mcp import MCPError
 
     meta: Any = None if request.key is None else {"ropewalk/idempotencyKey": request.key}
     params = types.CallToolRequestParams(name=request.tool, arguments=request.args, _meta=meta)
-    for again in (False, True):
-        try:
-            result = await session.send_request(
-                types.CallToolRequest(params=params),
-                _result_type(),
-                progress_callback=request.progress if request.watched else None,
-            )
-        except MCPError as error:
-            if error.error.code != types.HEADER_MISMATCH or again:
-                raise
-            # The protocol's cure: the server wants headers made from a schema we must list first.
-            await list_definitions(session)
-            continue
-        if isinstance(result, types.InputRequiredResult):
-            raise ServerRefused(f"tool {request.tool!r} asks for input from a user; this client gives none")
-        return result
-    raise AssertionError("unreachable")
+    result = await session.send_request(
+        types.CallToolRequest(params=params),
+        _result_type(),
+        progress_callback=request.progress if request.watched else None,
+    )
+    if isinstance(result, types.InputRequiredResult):
+        raise ServerRefused(f"tool {request.tool!r} asks for input from a user; this client gives none")
+    return result
 
 
 def _without(secrets: Secrets, answer: Any) -> Any:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 from ..errors import ConfigError
+from ..values import Json
 from .mcp_config import ServerConfig
 from .mcp_connection import Connection, copied
 from .mcp_definition import Definition
+from .mcp_listing import Judge
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
@@ -21,18 +23,24 @@ _LEAVING: Final = 15.0  # seconds an owner may take to leave before it is cancel
 
 
 class Link:
-    """One configured server. `failures` and `publish` are shared with all the others."""
+    """One configured server. All but `config` is shared with all the others; `lost` are those that died in mid-life
+    and were not tried again since."""
 
     def __init__(
         self,
         config: ServerConfig,
         failures: dict[str, str],
         publish: Callable[[str, list[Definition]], None],
+        judge: Judge,
+        lost: set[str],
+        on_lost: Callable[[], None],
     ) -> None:
         self.config = config
         self.definitions: tuple[Definition, ...] = ()
         self.era: str | None = None
-        self._failures, self._publish = failures, publish
+        self._failures, self._publish, self._judge = failures, publish, judge
+        self._lost, self._on_lost = lost, on_lost
+        self._seen: dict[str, Json] = {}
         self._lines: dict[asyncio.AbstractEventLoop, Connection] = {}
         self._owners: dict[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = {}
         self._failed = 0
@@ -70,7 +78,8 @@ class Link:
     def _begin(self, loop: asyncio.AbstractEventLoop, delay: float) -> Connection:
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(f"{self.config} needs the mcp package: pip install 'ropewalk[mcp]'")
-        line = self._lines[loop] = Connection(self.config, self.era, self._listed, self._died)
+        line = self._lines[loop] = Connection(self.config, self.era, self._judge, self._seen, self._listed, self._died)
+        self._lost.discard(self.config.name)
         owners = self._owners.setdefault(loop, set())
         task = line.start(delay)
         owners.add(task)
@@ -86,7 +95,10 @@ class Link:
         if line.leaving:
             return
         self._failures[self.config.name] = str(error)
-        if not line.ready:
+        if line.ready:
+            self._lost.add(self.config.name)
+            self._on_lost()
+        else:
             self.era = None
             self._failed += 1
             self._not_before = time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failed, 10))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from mcp import ClientSession
 
+    from .mcp_listing import Listing
+
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "legacy"
 _PROBE: Final = 2.0  # seconds
@@ -55,9 +57,9 @@ async def negotiate(session: ClientSession, mode: str, known: str | None, *, han
     return LEGACY
 
 
-async def follow_changes(session: ClientSession, changed: asyncio.Event) -> None:
-    """Set `changed` at each change of the tool list that a 2026-07-28 server announces; older
-    servers announce it to the session's message handler."""
+async def follow_changes(session: ClientSession, listing: Listing) -> None:
+    """Tell `listing` each change of the tool list that a 2026-07-28 server announces, and when nobody announces
+    any more; older servers announce it to the session's message handler."""
     from mcp import MCPError
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 
@@ -71,14 +73,15 @@ async def follow_changes(session: ClientSession, changed: asyncio.Event) -> None
         try:
             async with listen(session, tools_list_changed=True) as events:
                 if heard:
-                    changed.set()  # whatever changed while nobody listened
+                    listing.announce()  # whatever changed while nobody listened
                 heard, pause = True, _RELISTEN
                 async for _ in events:
-                    changed.set()
+                    listing.announce()
         except (ListenNotSupportedError, MCPError):
             if not heard:
                 return
         except SubscriptionLost:
             pass
+        listing.doubt()  # what changes now is not announced
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST)

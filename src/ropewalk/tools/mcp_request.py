@@ -105,8 +105,8 @@ class Request:
     # --- the owner's side
 
     def begin(self, scope: anyio.CancelScope) -> None:
-        """Serving starts inside `scope`."""
-        self.sent, self._scope = True, scope
+        """Serving starts inside `scope`; `sent` is set when the request goes out."""
+        self._scope = scope
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Take a progress notification; never waits for the caller."""

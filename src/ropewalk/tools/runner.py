@@ -6,12 +6,13 @@ discovery and no ranking. To add a kind of backend, add its route to `route.py` 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import ConfigError, InvalidValue, NoBackends, NotFound, Problem, ToolError, ToolNotFound, ValidationFailed
-from ..values import Json, check_json, closest
+from ..values import Json, check_json
+from .absent import absent
 from .bound import DEFAULT_TIMEOUT, Bound, Rules, Validator, bind_route, stop_if_cancelled
 from .local import maybe_await
 from .progress import Progress
@@ -41,7 +42,6 @@ Learner: TypeAlias = Callable[[str, Mapping[str, bool]], None]
 BackendSelector: TypeAlias = Callable[[list[ToolBackend]], ToolBackend | Awaitable[ToolBackend]]
 
 _RANK: Final = {"local": 0, "provider": 1, "mcp": 2}
-_MOST_COMPARED: Final = 2000
 
 
 def select_backend(backends: Sequence[ToolBackend]) -> ToolBackend:
@@ -189,7 +189,7 @@ class Runner:
         parse_tool_id(tool_id)
         tool = self._known(tool_id)
         if tool is None and self._tool_resolver is None:
-            raise self._not_found(tool_id)
+            raise absent(tool_id, self.index)
         if tool is not None and self._backends_resolver is None and not self._backends_of(tool_id, tool):
             raise NoBackends(tool_id, "resolve", "no backends available")
         return self._late(tool_id, tool)
@@ -197,6 +197,9 @@ class Runner:
     # --- steps 2 to 4 ---------------------------------------------------------------------
 
     async def _prepare(self, tool_id: str) -> Bound:
+        servers = getattr(self.index, "mcp", None)
+        if getattr(servers, "lost", None) and isinstance(tool_id, str) and self.index.lacks(tool_id):
+            await self.index.connect_for([tool_id])  # what it takes may be something else now
         ready = self._static(tool_id)
         if ready is not None:
             return ready
@@ -265,7 +268,7 @@ class Runner:
             except Exception as error:
                 raise ToolError(tool_id, "resolve", error) from error
         if tool is None:
-            raise self._not_found(tool_id)
+            raise absent(tool_id, self.index)
         return tool
 
     async def _ask_for_backends(self, tool_id: str) -> list[ToolBackend]:
@@ -288,16 +291,6 @@ class Runner:
         except Exception as error:
             raise ToolError(tool_id, "select_backend", error) from error
         return chosen
-
-    def _not_found(self, tool_id: str) -> ToolNotFound:
-        failures = getattr(self.index, "failures", {})
-        if tool_id in failures:
-            return ToolNotFound(tool_id, "resolve", failures[tool_id])
-        failed = failures.get(tool_id.partition(":")[0])
-        if failed is not None and ":" in tool_id:
-            return ToolNotFound(tool_id, "resolve", f"tool not found, and its server is not connected: {failed}")
-        near = _nearest(tool_id, self.index)
-        return ToolNotFound(tool_id, "resolve", "tool not found" + (f"; did you mean {near}?" if near else ""))
 
     # --- step 6 -----------------------------------------------------------------------------
 
@@ -379,13 +372,3 @@ def _checked_args(tool_id: str, bound: Bound, args: Args | None) -> Args:
         problem = Problem(path=error.place, message=error.message)
         raise ValidationFailed(tool_id, "validate_input", error, backend=bound.backend, problems=[problem]) from error
     return args
-
-
-def _nearest(tool_id: str, index: Any) -> str | None:
-    """A known id that may have been meant: the same name in a namespace, or a similar spelling."""
-    listing = getattr(index, "ids", None)
-    if listing is None:
-        return None
-    known: Iterable[str] = listing()
-    same = next((one for one in known if one.endswith(f":{tool_id}") or f":{tool_id}:" in one), None)
-    return same or closest(tool_id, list(known)[:_MOST_COMPARED])

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import ConfigError, InvalidTool, NotFound
+from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..values import Json, closest, fresh
 from .index import Change, Index, Page
 from .tool import Handler, Tool, ToolBackend, tool_from
@@ -68,6 +68,8 @@ class Toolbox(Index):
         self.mcp: Any = None
         self._providers: Providers | None = None
         self.failures: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        """Of `failures` those of tools that are not what was approved, by id."""
         self.pins: Pins | None = None
         """Which tools of MCP servers and OpenAPI documents have been approved; None: all are taken."""
         self._served: dict[str, set[str]] = {}
@@ -89,6 +91,11 @@ class Toolbox(Index):
 
                 self._providers = Providers()
             return self._providers
+
+    def lacks(self, tool_id: str) -> bool:
+        """Whether a server must be asked before anything can be said of a tool: it is not known, or its server
+        died and may come back with another one."""
+        return self.get(tool_id) is None or (self.mcp is not None and tool_id.partition(":")[0] in self.mcp.lost)
 
     @property
     def spaces(self) -> set[str]:
@@ -155,6 +162,8 @@ class Toolbox(Index):
 
                 self.mcp = McpServers()
                 self.mcp.failures = self.failures
+                self.mcp.judge = self._judged
+                self.mcp.on_lost = self.touch  # what was found out about its tools may not hold
                 self.mcp.on_tools(self.take_tools)
         self.mcp.add(name, config)
         self._seconds[name] = config.get("timeout")
@@ -182,9 +191,11 @@ class Toolbox(Index):
 
     async def find(self, tool_id: str) -> Tool:
         """The tool, its server connected for it where need be; NotFound says why there is none, or which was meant."""
-        if self.get(tool_id) is None:
+        if self.lacks(tool_id):
             await self.connect_for([tool_id])
         tool = self.get(tool_id)
+        if tool is None and tool_id in self.refused:
+            raise ToolNotApproved(tool_id, "resolve", self.refused[tool_id])
         if tool is None:
             failed = self.failures.get(tool_id) or self.failures.get(tool_id.partition(":")[0])
             near = closest(tool_id, (t.id for t in self.list())) if failed is None else None
@@ -217,10 +228,10 @@ class Toolbox(Index):
 
     def _take_provider(self, name: str, tools: Iterable[Tool]) -> None:
         """Register a provider's tools, but for those of a document that are not as they were approved."""
-        refused = {} if self.pins is None else self.pins.refused(name, self.provider.definitions(name))
+        refused = self._judged(name, self.provider.definitions(name)) or {}
         for tool in tools:
             if tool.name in refused:
-                self.failures[tool.id] = refused[tool.name]
+                self.failures[tool.id] = self.refused[tool.id] = refused[tool.name]
             else:
                 self.register(tool)
 
@@ -248,13 +259,15 @@ class Toolbox(Index):
         """Make the index hold exactly what an MCP server lists now; a bad tool stops no other."""
         current: set[str] = set()
         definitions = list(definitions)
-        refused = {} if self.pins is None else self.pins.refused(server, definitions)
-        for key in [key for key in self.failures if key.startswith(f"{server}:")]:
-            del self.failures[key]
+        refused = self._judged(server, definitions) or {}
+        for known in (self.failures, self.refused):
+            for key in [key for key in known if key.startswith(f"{server}:")]:
+                del known[key]
         for definition in definitions:
             label = f"{server}:{_field(definition, 'name')}"
             try:
                 if (why := refused.get(_field(definition, "name"))) is not None:
+                    self.refused[label] = why
                     raise InvalidTool(why)
                 made, backend = _mcp_tool(server, definition, self._seconds.get(server))
                 if made.id in current:
@@ -270,6 +283,9 @@ class Toolbox(Index):
             for backend in self.backends(tool_id):
                 if backend.kind == "mcp" and backend.server_name == server:
                     self._discard(tool_id, backend)
+
+    def _judged(self, server: str, definitions: list[Any]) -> Mapping[str, str] | None:
+        return None if self.pins is None else self.pins.refused(server, definitions)
 
     def _take(self, tool: Tool, backend: ToolBackend) -> None:
         with self._lock:

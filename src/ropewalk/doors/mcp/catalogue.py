@@ -19,6 +19,7 @@ class Catalogue:
         self._version: Any = None
         self._tools: dict[str, Offered] = {}
         self._listed: dict[str, Offered] = {}
+        self._withheld: dict[str, Offered] = {}
 
     async def connect(self) -> None:
         """Reach what is needed to describe the tools."""
@@ -31,6 +32,11 @@ class Catalogue:
         self._refresh()
         return {**self._tools, **self._listed}
 
+    def withheld(self, name: str) -> Offered | None:
+        """What would have this name if it were offered: its call says why it is not."""
+        self._refresh()
+        return self._withheld.get(name)
+
     @property
     def listed(self) -> dict[str, Offered]:
         """What clients are shown, in this order."""
@@ -42,13 +48,18 @@ class Catalogue:
         if version == self._version:
             return
         always = [one for source in self._always for one in source.offered()]
-        others = [one for source in self._others for one in source.offered()]
+        all = [one for source in self._others for one in source.offered()]
+        others = [one for one in all if not one.withheld]
         names = unique_names(((one.id, one.wanted) for one in (*always, *others)), taken=(FIND, CALL))
         tools = {names[one.id]: one for one in (*always, *others)}
+        # Named by themselves: what is refused takes no name from what is not.
+        apart = unique_names((one.id, one.wanted) for one in all if one.withheld)
+        withheld = {apart[one.id]: one for one in all if one.withheld}
         listed = tools
         if len(tools) > self._most:
             first = always if len(always) <= self._most else []
-            listed = {FIND: find_tools(tools), CALL: call_tool(tools)}
+            listed = {FIND: find_tools(tools), CALL: call_tool(tools, withheld)}
             listed |= {names[one.id]: one for one in first}
         # The version of before the look: what changes meanwhile is seen next time.
         self._tools, self._listed, self._version = tools, listed, version
+        self._withheld = withheld

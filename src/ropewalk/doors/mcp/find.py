@@ -86,12 +86,12 @@ def find_tools(tools: Mapping[str, Offered]) -> Offered:
     )
 
 
-def call_tool(tools: Mapping[str, Offered]) -> Offered:
+def call_tool(tools: Mapping[str, Offered], withheld: Mapping[str, Offered]) -> Offered:
     """The tool that calls the others by name; its answers are theirs."""
 
     async def call(args: dict[str, Json], asked: Asked) -> Any:
         name, arguments = args.get("name"), args.get("arguments", {})
-        tool = tools.get(name) if isinstance(name, str) else None
+        tool = tools.get(name) or withheld.get(name) if isinstance(name, str) else None
         if tool is None:
             near = closest(str(name), tools)
             hint = f"; did you mean {near}?" if near else f"; ask {FIND}"

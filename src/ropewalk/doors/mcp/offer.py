@@ -26,7 +26,8 @@ Call: TypeAlias = Callable[[dict[str, Json], Asked], Awaitable[Any]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
     """One tool. `id` says what it is here (`flow:shout`, `git:git_log`), `wanted` how it would like to be called.
-    With `verbatim` its results are an MCP server's own, else they fit `output_schema`."""
+    With `verbatim` its results are an MCP server's own, else they fit `output_schema`. One that is `withheld` is shown
+    to nobody; its call says why."""
 
     id: str
     wanted: str
@@ -37,6 +38,7 @@ class Offered:
     title: str | None = None
     annotations: dict[str, Json] | None = None
     verbatim: bool = False
+    withheld: bool = False
 
 
 class Source(Protocol):

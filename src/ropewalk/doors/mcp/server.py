@@ -86,7 +86,7 @@ class McpDoor:
 
     async def _call(self, ctx: Any, params: Any) -> Any:
         await self._ready()
-        tool = self.catalogue.tools.get(params.name)
+        tool = self.catalogue.tools.get(params.name) or self.catalogue.withheld(params.name)
         if tool is None:
             raise _unknown(params.name, self.catalogue.tools)
         meta = ctx.meta or {}

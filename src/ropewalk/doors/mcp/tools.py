@@ -1,7 +1,8 @@
 """Tools of the toolbox as they are: those of MCP servers verbatim, all others through the runner.
 
 In front of MCP servers this is a gateway: `server__tool`, its description and schemas word for word, its answers,
-progress and protocol errors untouched. What the toolbox refuses (a changed tool that is pinned) is not offered.
+progress and protocol errors untouched. What the toolbox refuses (a changed tool that is pinned) is not listed, and a
+call of it says why.
 No header, token or `_meta` of a client goes to a server behind.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ToolError
+from ...errors import ToolError, ToolNotApproved
 from ...tools.normalise import ToolReported
 from ...tools.progress import Progress
 from ...tools.tool import Tool, ToolBackend
@@ -51,6 +52,10 @@ class Tools:
                         yield self._verbatim(tool, backend.server_name or "", definition)
                 elif not self._servers_only:
                     yield self._run(tool, backend)
+        for id, why in toolbox.refused.items():
+            server, _, name = id.partition(":")
+            if server in listed or not self._servers_only:
+                yield _withheld(id, f"{server}__{name}", why)
 
     def _verbatim(self, tool: Tool, server: str, definition: Definition) -> Offered:
         async def call(args: dict[str, Json], asked: Asked) -> Any:
@@ -106,6 +111,13 @@ class Tools:
             return given(done.structured, tool.output_schema)
 
         return call
+
+
+def _withheld(id: str, name: str, why: str) -> Offered:
+    async def call(args: dict[str, Json], asked: Asked) -> Any:
+        raise ToolNotApproved(id, "resolve", why)
+
+    return Offered(id=id, wanted=name, description="", input_schema={}, call=call, withheld=True)
 
 
 def _by_name(definitions: list[Definition]) -> dict[str, Definition]:
