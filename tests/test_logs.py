@@ -36,11 +36,12 @@ class Lines:
 def lines() -> Iterator[Lines]:
     """The handler is taken off again, and levels are as before."""
     root, ours = logging.getLogger(), logging.getLogger("ropewalk")
-    handlers, level = list(root.handlers), ours.level
+    handlers, level, roots = list(root.handlers), ours.level, root.level
     yield Lines()
     for handler in [one for one in root.handlers if one not in handlers]:
         root.removeHandler(handler)
     ours.setLevel(level)
+    root.setLevel(roots)
 
 
 async def murmur(x: int) -> int:
@@ -94,6 +95,19 @@ async def test_what_a_tool_logs_says_of_which_run_flow_and_node_it_is(lines: Lin
         "at 9": ("r2", "two", "a"),
         "outside": (None, None, None),
     }
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO, logging.WARNING])
+async def test_everybody_is_heard_from_the_level_on_and_libraries_beneath_from_warnings_on(
+    lines: Lines, level: int
+) -> None:
+    log_as_json(None, lines.stream, level=level)
+    for name in ("mytools", "httpx2"):
+        for said in (logging.DEBUG, logging.INFO, logging.WARNING):
+            logging.getLogger(name).log(said, "x")
+    wanted = [one for one in ("debug", "info", "warning") if getattr(logging, one.upper()) >= level]
+    assert [line["level"] for line in lines.of("mytools")] == wanted
+    assert [line["level"] for line in lines.of("httpx2")] == (wanted if level == logging.DEBUG else ["warning"])
 
 
 async def test_lines_carry_the_trace(lines: Lines) -> None:

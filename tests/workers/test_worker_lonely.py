@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 from collections.abc import Callable
 
@@ -79,3 +81,17 @@ def test_what_is_answered_goes_on_with_a_worker_and_not_by_hand(crew: Start) -> 
     assert "resume" not in said
     scene.hire()
     assert scene.until_ended("x") == "completed"
+
+
+def test_a_worker_says_nothing_but_json_when_that_is_asked_for(crew: Start) -> None:
+    scene = crew(WHO)
+    (scene.folder / "go").touch()
+    worker = scene.start("worker", "--log", "json")
+    assert worker.stderr is not None
+    first = json.loads(worker.stderr.readline())
+    assert re.fullmatch(r"worker \S+ takes runs", first["message"])
+    scene.submit("chain.yaml", "--id", "x")
+    assert scene.until_ended("x") == "completed"
+    worker.send_signal(signal.SIGTERM)
+    rest = [json.loads(line) for line in ended(worker).err.splitlines()]
+    assert [line["runId"] for line in rest if line["message"] == "run.finished"] == ["x"]

@@ -31,6 +31,10 @@ _ENDED: Final = ("run.finished", "run.waiting", "run.interrupted")
 _WARNS: Final = ("attempt.failed", "node.failed", "run.interrupted")
 _QUIET: Final = ("node.ready", "node.started", "node.skipped", "state.write", "items.listed", "branch.taken")
 _SAID: Final = ("status", "ms", "message", "kind", "attempt", "tool", "reason", "event", "approval", "handled")
+_BENEATH: Final = frozenset(
+    ("anthropic", "asyncio", "dbos", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "opentelemetry", "urllib3")
+)
+"""Libraries that tell of every request at the level of information."""
 _AS: Final = {"message": "error", "kind": "errorKind", "ms": "durationMs"}
 
 log = logging.getLogger("ropewalk.runs")
@@ -51,16 +55,26 @@ _here: ContextVar[Where] = ContextVar("ropewalk_where", default=_NOWHERE)
 
 
 def log_as_json(app: App | None = None, stream: TextIO | None = None, *, level: int = logging.INFO) -> logging.Handler:
-    """Log as JSON lines to `stream` (standard error), the runs of `app` from now on, too: what Ropewalk says from
-    `level` on, others from warnings on unless their loggers say otherwise. Gives the handler, which stands at the root
-    logger."""
+    """Log as JSON lines to `stream` (standard error), the runs of `app` from now on, too: everything from `level` on,
+    of the libraries beneath only warnings unless `level` is DEBUG or their loggers say otherwise. Gives the handler,
+    which stands at the root logger; that one's level is lowered to `level`."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    logging.getLogger().addHandler(handler)
-    logging.getLogger("ropewalk").setLevel(level)
+    handler.setLevel(level)
+    if level > logging.DEBUG:
+        handler.addFilter(_of_interest)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(min(root.level, level))
     if app is not None:
         app.watch(RunLog().take)
     return handler
+
+
+def _of_interest(record: logging.LogRecord) -> bool:
+    """Whether a record is of the program, or of a library that warns, or that somebody wants to hear of."""
+    library = record.name.partition(".")[0]
+    return record.levelno >= logging.WARNING or library not in _BENEATH or logging.getLogger(library).level != 0
 
 
 class JsonLines(logging.Formatter):

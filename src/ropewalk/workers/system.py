@@ -107,8 +107,13 @@ def connections(where: Target, most: int) -> sqlalchemy.Engine:
 
 
 def quiet() -> None:
-    """DBOS tells much of what it does; its warnings are enough, and only where the user wants to hear of us."""
-    logging.getLogger("dbos").setLevel(logging.WARNING)
+    """DBOS tells much of what it does, and in lines of its own. Its warnings are enough, in the form of all others."""
+    log = logging.getLogger("dbos")
+    log.setLevel(logging.WARNING)
+    for handler in list(log.handlers):
+        log.removeHandler(handler)
+    log.addHandler(logging.NullHandler())  # without any it would add its own again
+    log.propagate = True
 
 
 class Client:

@@ -100,6 +100,7 @@ class Workers:
         place = replace(app.settings, terms=terms)
         worker = Worker(postgres(app.store), app.jobs.again, self._refused, self._ticked, place, queues)
         await asyncio.to_thread(self.schedules.apply)
+        worker.engine.watchers.extend(app.engine.watchers)
         app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
         looking: list[asyncio.Future[None]] = []
 

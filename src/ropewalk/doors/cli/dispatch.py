@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -14,6 +15,7 @@ from ...errors import RopewalkError
 from .answer import Answer
 from .commands import program
 from .exits import FAILED, INTERRUPTED, UsageError, exit_code, explain, failure
+from .logs import asked, begin, tell, tells_json
 
 _READER_GONE = 141
 _kept: BinaryIO | None = None  # the real standard output while the command runs with --json
@@ -38,10 +40,34 @@ def dispatch(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _READER_GONE
     except (RopewalkError, KeyboardInterrupt) as error:
-        return _fail(error, out)
-    except Exception as error:  # noqa: BLE001 - a fault of ours: the trace is what a report needs
+        return _fail(error, out, words)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
+        _report(words)
+        return _fail(RopewalkError(f"internal error: {type(error).__name__}: {error}"), out, words)
+
+
+def _explain(error: BaseException, code: int, words: list[str]) -> None:
+    if not _tells_json(words):
+        tell(explain(error))
+        return
+    said = failure(error)["error"]
+    more = {"problems": said["problems"]} if said["problems"] else {}
+    tell(said["message"], logging.ERROR, errorKind=said["kind"], exitCode=code, **more)
+
+
+def _tells_json(words: list[str]) -> bool:
+    """Whether standard error is JSON lines, also before the command has begun to log."""
+    if not tells_json() and asked(words) == "json":
+        begin("json", "error")
+    return tells_json()
+
+
+def _report(words: list[str]) -> None:
+    """A fault of ours: the trace is what a report needs."""
+    if _tells_json(words):
+        logging.getLogger(__name__).exception("internal error")
+    else:
         traceback.print_exc()
-        return _fail(RopewalkError(f"internal error: {type(error).__name__}: {error}"), out)
 
 
 def _answer(words: list[str]) -> Answer:
@@ -93,11 +119,10 @@ def _write(out: BinaryIO, data: Any) -> None:
     out.flush()
 
 
-def _fail(error: BaseException, out: BinaryIO | None) -> int:
+def _fail(error: BaseException, out: BinaryIO | None, words: list[str]) -> int:
     code = exit_code(error)
     try:
-        sys.stderr.write(explain(error) + "\n")
-        sys.stderr.flush()
+        _explain(error, code, words)
         if out is not None:
             _write(out, failure(error))
     except BrokenPipeError:

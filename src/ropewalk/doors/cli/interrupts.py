@@ -7,16 +7,17 @@ where an `async def` spins and the loop itself would never hear of a signal.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shlex
 import signal
-import sys
 import threading
 import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .exits import INTERRUPTED
+from .logs import tell
 
 if TYPE_CHECKING:
     from ...app import App
@@ -78,10 +79,9 @@ class Interrupts:
     def _break_off(self) -> None:
         self._broken_off += 1
         if self._broken_off == 1:
-            sys.stderr.write("\na tool holds the process; it is broken off\n")
+            tell("\na tool holds the process; it is broken off", logging.WARNING)
             raise asyncio.CancelledError  # an error like any other for the tool that holds the loop
-        sys.stderr.write("a tool holds the process and does not let go; the process ends\n")
-        sys.stderr.flush()
+        tell("a tool holds the process and does not let go; the process ends", logging.ERROR)
         os._exit(INTERRUPTED)
 
     def _remind(self, number: int) -> None:
@@ -99,12 +99,10 @@ class Interrupts:
         self._hits += 1
         if self._hits == 1 and self._run_id and self._elsewhere():
             run = shlex.quote(self._run_id)
-            sys.stderr.write(
-                f"\nthe run goes on with the workers; look at it with: ropewalk runs watch {run}\n"
-                f"stop it with: ropewalk runs stop {run}\n"
-            )
+            tell(f"\nthe run goes on with the workers; look at it with: ropewalk runs watch {run}")
+            tell(f"stop it with: ropewalk runs stop {run}")
         elif self._hits == 1 and self._run_id:
-            sys.stderr.write("\nstopping the run; its tools are being cancelled\n")
+            tell("\nstopping the run; its tools are being cancelled")
             self._stopping = self._loop.create_task(self._stop())
             return
         if self._main is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +15,8 @@ from ...config import Config, read_config
 from ...errors import ConfigError
 from .answer import Answer
 from .interrupts import Interrupts
-from .options import Log, Project, StoreAddress
+from .logs import tell
+from .options import Log, LogLevel, Project, StoreAddress
 from .session import directory, with_app
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def mcp(
         bool, Parameter(name="--no-token", negative=(), help="Ask for no token; on a loopback address only.")
     ] = False,
     log: Log = "text",
+    log_level: LogLevel = None,
     project: Project = None,
     store: StoreAddress = None,
 ) -> Answer:
@@ -71,7 +72,7 @@ def mcp(
             await wire.serve(_door(app, config, files))
             return Answer()
 
-        return with_app(on_stdio, near=near, project=project, store=store, log=log)
+        return with_app(on_stdio, near=near, project=project, store=store, log=log, log_level=log_level)
 
     from ..mcp.http import Address, serve
 
@@ -82,7 +83,7 @@ def mcp(
         await serve(_door(app, config, files), address, token, lambda url: _announce(url, token))
         return Answer()
 
-    return with_app(on_http, near=near, project=project, store=store, log=log)
+    return with_app(on_http, near=near, project=project, store=store, log=log, log_level=log_level)
 
 
 def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
@@ -111,5 +112,5 @@ def _announce(url: str, token: str | None) -> None:
         said.append(f"clients send: Authorization: Bearer (what {TOKEN} holds)")
     else:
         said.append(f"clients send: Authorization: Bearer {token}")
-    sys.stderr.write("\n".join(said) + "\n")
-    sys.stderr.flush()
+    for line in said:
+        tell(line)

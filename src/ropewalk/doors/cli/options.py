@@ -44,6 +44,13 @@ Log: TypeAlias = Annotated[
         help="What is logged on standard error: plain lines, or JSON lines that also tell what happens in runs.",
     ),
 ]
+LogLevel: TypeAlias = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    Parameter(
+        name="--log-level",
+        help="From which level on (default: ROPEWALK_LOG_LEVEL, else info for JSON lines and warning for plain ones).",
+    ),
+]
 Input: TypeAlias = Annotated[
     str | None,
     Parameter(

@@ -6,6 +6,7 @@ give it `take(event)` and use it as a context manager.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from types import TracebackType
@@ -15,6 +16,7 @@ import orjson
 
 from ...events import Event
 from ...source import visible
+from .logs import tell, tells_json
 from .table import first_line
 from .tally import ENDS, Tally, line, unattended, waits_for
 
@@ -54,8 +56,7 @@ class Counting:
     def take(self, event: Event) -> None:
         self.tally.take(event)
         if event.kind == "run.unattended":
-            sys.stderr.write(unattended(event) + "\n")
-            sys.stderr.flush()
+            tell(unattended(event), logging.WARNING)
 
     def __enter__(self) -> Counting:
         return self
@@ -79,6 +80,9 @@ class Watching(Counting):
             json_line(event.to_dict())
         else:
             data = "" if event.data is None else orjson.dumps(event.data).decode()
+            if tells_json():
+                tell(event.kind, runId=event.run_id, node=event.path, data=event.data)
+                return
             sys.stderr.write(first_line(visible(f"{event.kind}  {event.path}  {data}".rstrip()), 200) + "\n")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,8 @@ from .answer import Answer
 from .exits import DONE, ended
 from .given import read_input, read_pairs, read_state
 from .interrupts import Interrupts
-from .options import Engine, Input, Json, Log, Project, Queue, StoreAddress, Upgrade, Watch
+from .logs import tell
+from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
 from .session import unknown_run, with_app
 from .table import duration
@@ -56,6 +57,7 @@ def run(
     request: Annotated[str | None, Parameter(help="What it is run for; `tools select` learns from it.")] = None,
     watch: Watch = False,
     log: Log = "text",
+    log_level: LogLevel = None,
     engine: Engine = None,
     wait: Stay = None,
     queue: Queue = None,
@@ -88,14 +90,14 @@ def run(
 
     shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
     work = followed(start, source=source, **shown) if wait is not False else only_put
-    return with_app(work, near=source, project=project, store=store, engine=engine, log=log)
+    return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
 async def _put(app: App, run_id: str) -> Answer:
     """What is said of a run that is in line now."""
     said = await asyncio.to_thread(app.workers.unattended, run_id)
     if said is not None:
-        sys.stderr.write(f"run {run_id} is {said}\n")
+        tell(f"run {run_id} is {said}", logging.WARNING)
     return Answer(data={"runId": run_id}, text=run_id)
 
 
@@ -109,6 +111,7 @@ def resume(
     store: StoreAddress = None,
     watch: Watch = False,
     log: Log = "text",
+    log_level: LogLevel = None,
     wait: Wait = False,
     project: Project = None,
 ) -> Answer:
@@ -121,7 +124,7 @@ def resume(
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     work = followed(start, quiet=json, watch=watch, silent=log == "json", again=again(store, project))
-    return with_app(work, run=run_id, project=project, store=store, log=log)
+    return with_app(work, run=run_id, project=project, store=store, log=log, log_level=log_level)
 
 
 def followed(

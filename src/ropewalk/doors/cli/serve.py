@@ -14,7 +14,7 @@ from ...errors import ConfigError
 from ...listening import serve_until_cancelled
 from .answer import Answer
 from .interrupts import Interrupts
-from .options import Log, Project, StoreAddress
+from .options import Log, LogLevel, Project, StoreAddress
 from .session import with_app
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def serve(
         tuple[str, ...], Parameter(negative=(), help="A further name this server is reached by; repeatable.")
     ] = (),
     log: Log = "text",
+    log_level: LogLevel = None,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
@@ -59,7 +60,7 @@ def serve(
         await serve_until_cancelled(site, listening, _LEAVING)
         return Answer()
 
-    return with_app(work, project=project, store=store, log=log)
+    return with_app(work, project=project, store=store, log=log, log_level=log_level)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -13,7 +13,7 @@ from ...config import find, read_config
 from ...errors import ConfigError, NotFound
 from .answer import Answer
 from .interrupts import Interrupts
-from .logs import Form, set_up
+from .logs import Form, Level, begin, follow
 
 if TYPE_CHECKING:
     from ...app import App
@@ -31,6 +31,7 @@ def with_app(
     engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
     log: Form = "text",
+    log_level: Level | None = None,
     lenient: bool = False,
 ) -> Answer:
     """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt.
@@ -39,6 +40,8 @@ def with_app(
     with. Without `tools` none of a project's code is imported: runs can be looked at and stopped
     also when a tool module is broken. `lenient` leaves limits for what there is not to the command.
     """
+
+    begin(log, log_level)
 
     async def main() -> Answer:
         if tools and run is not None and project is None:
@@ -59,7 +62,7 @@ def with_app(
                 for wrong in misplaced(app.settings.rates, app.toolbox):
                     raise wrong
             with _traced(app):
-                set_up(log, app)
+                follow(app)
                 return await work(app, interrupts)
 
     installed: list[Interrupts] = []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
 from .answer import Answer
 from .interrupts import Interrupts
-from .options import Json, Log, Project, StoreAddress
+from .logs import tell
+from .options import Json, Log, LogLevel, Project, StoreAddress
 from .session import unknown_run, with_app
 from .table import columns, duration, moment
 
@@ -35,6 +35,7 @@ def worker(
         Parameter(validator=validators.Number(gte=0), help="Seconds for runs to end in after SIGTERM (default: 30)."),
     ] = None,
     log: Log = "text",
+    log_level: LogLevel = None,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
@@ -51,13 +52,12 @@ def worker(
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, made.stop)
-            sys.stderr.write(f"worker {made.id} takes runs\n")
-            sys.stderr.flush()
+            tell(f"worker {made.id} takes runs")
 
         await app.workers.serve(concurrency=concurrency, queues=queues, grace=grace, started=started)
         return Answer()
 
-    return with_app(work, project=project, store=store, engine="dbos", log=log)
+    return with_app(work, project=project, store=store, engine="dbos", log=log, log_level=log_level)
 
 
 def ls(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
