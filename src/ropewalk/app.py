@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
@@ -56,7 +57,7 @@ class App(Selecting):
 
     def __init__(
         self,
-        store: str | Store | None = None,
+        store: str | Path | Store | None = None,
         *,
         tools: Iterable[Any] = (),
         toolbox: Toolbox | None = None,
@@ -98,7 +99,7 @@ class App(Selecting):
         cls,
         directory: Path | str | None = None,
         *,
-        store: str | Store | None = None,
+        store: str | Path | Store | None = None,
         home: Path | str | None = None,
         engine: Literal["local", "dbos"] | None = None,
     ) -> App:
@@ -114,7 +115,7 @@ class App(Selecting):
         """The store, opened when it is first needed."""
         if self._store is None:
             given = self._address
-            if given is None or isinstance(given, str):
+            if given is None or isinstance(given, (str, PathLike)):
                 given = open_store(given, self._directory, self._sync)
             self._store = given
             if self.retention is not None and given.durable and self._address is not given:

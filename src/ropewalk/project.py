@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def open_project(
     kind: type[App],
     directory: Path | str | None,
-    store: str | Store | None,
+    store: str | Path | Store | None,
     home: Path | str | None = None,
     engine: Literal["local", "dbos"] | None = None,
 ) -> App:

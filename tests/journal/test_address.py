@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 import threading
@@ -10,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ropewalk.app import App
 from ropewalk.errors import StoreError
 from ropewalk.journal import MemoryStore, open_store
 from ropewalk.journal.postgres import PostgresStore
 from ropewalk.journal.postgres_session import target
 from ropewalk.journal.sqlite import SqliteStore
+
+
+CHAIN = {"kind": "chain", "nodes": [{"id": "s", "type": "delay", "delay": 0}]}
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +40,15 @@ def test_default_is_a_hidden_directory_that_git_ignores(tmp_path: Path) -> None:
     (tmp_path / ".ropewalk" / ".gitignore").write_text("mine")
     file_of(None)
     assert (tmp_path / ".ropewalk" / ".gitignore").read_text() == "mine"
+
+
+def test_a_path_is_a_file_whatever_it_is_called(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with App(Path("memory")) as app:
+            await app.run(CHAIN, run_id="r")
+
+    asyncio.run(main())
+    assert [run.id for run in SqliteStore(tmp_path / "memory").list_runs()] == ["r"]
 
 
 def test_sqlite_takes_a_path_relative_or_absolute(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _RIGHT: Final = (
 
 
 def open_store(
-    url: str | None,
+    url: str | Path | None,
     directory: Path | str | None = None,
     sync: Literal["normal", "full"] = "normal",
     *,
@@ -40,6 +40,8 @@ def open_store(
 
     if url is None:
         return _sqlite(_default_file(Path(directory or ".")), sync)
+    if not isinstance(url, str):
+        return _sqlite(Path(url), sync, existing)
     scheme, colon, rest = url.partition("://")
     if not colon:
         if url.startswith(("postgresql:", "postgres:")):
