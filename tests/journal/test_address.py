@@ -18,7 +18,6 @@ from ropewalk.journal.postgres import PostgresStore
 from ropewalk.journal.postgres_session import target
 from ropewalk.journal.sqlite import SqliteStore
 
-
 CHAIN = {"kind": "chain", "nodes": [{"id": "s", "type": "delay", "delay": 0}]}
 
 
