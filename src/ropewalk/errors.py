@@ -5,7 +5,8 @@ RopewalkError
 │   └── UnresolvedReference      a `$` expression of a strict composite means nothing
 ├── ExpressionError      an expression cannot be read or evaluated: `.text .line .column`
 ├── InvalidValue         a value is not JSON or is past a limit: `.place`
-│   └── SchemaMismatch           it does not fit a schema: `.problems`
+│   ├── SchemaMismatch           it does not fit a schema: `.problems`
+│   └── Unfinished               a run came to an end, and not to what it was for
 ├── UnsupportedSchema    a JSON Schema of another draft, or one that cannot be compiled
 ├── ConfigError          `ropewalk.toml` or a tool module is wrong
 ├── InvalidTool          a tool definition is wrong, or differs from the registered one
@@ -136,6 +137,10 @@ class SchemaMismatch(InvalidValue):
         self.place = place
 
 
+class Unfinished(InvalidValue):
+    """A run came to an end, and not to what it was for: an agent to a limit."""
+
+
 class UnsupportedSchema(RopewalkError):
     """A JSON Schema of another draft than 2020-12 or draft-07, or one that does not compile."""
 
@@ -159,9 +164,8 @@ class InvalidCursor(RopewalkError):
 class ToolError(RopewalkError):
     """A tool call failed at a known stage.
 
-    `op` is one of validate_tool_id, resolve, select_backend, validate_input, execute,
-    validate_output, stream; `backend` is the ToolBackend chosen, or None before that.
-    The original exception is `__cause__`.
+    `op` is one of validate_tool_id, resolve, select_backend, validate_input, execute, validate_output, stream;
+    `backend` is the ToolBackend chosen, or None before that. The original exception is `__cause__`.
     """
 
     retryable = True

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any
 
-from .errors import ExpressionError, SchemaMismatch
+from .errors import ExpressionError, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Lit, Ref
 from .expr.budget import weigh
 from .frozen import dataclass
@@ -239,6 +239,25 @@ class Validate:
         return Step(fitting)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Require:
+    """Give `value` on when `holds`, else fail with what `message` says."""
+
+    value: Expr
+    holds: Expr
+    message: Expr
+
+    def compile(self, site: Site, /) -> Step:
+        get, holds, message = site.expr(self.value), site.expr(self.holds), site.expr(self.message)
+
+        def given(frame: Frame) -> Json:
+            if not _passes(holds(frame)):
+                raise Unfinished("", str(message(frame)))
+            return get(frame)
+
+        return Step(given)
+
+
 def calls_of(body: Graph) -> Iterator[Any]:
     """Every node of a region, and of those inside, that calls a tool."""
     for node in body.nodes:
@@ -262,5 +281,7 @@ def _as_list(items: Getter) -> Getter:
     return listed
 
 
-OPS: dict[str, type[Any]] = {op.__name__: op for op in (Call, Compute, Sleep, Wait, Block, Branch, Map, Loop, Validate)}
+OPS: dict[str, type[Any]] = {
+    op.__name__: op for op in (Call, Compute, Sleep, Wait, Block, Branch, Map, Loop, Validate, Require)
+}
 """Every kind of node by name, for the codec. A new op is added to this line."""

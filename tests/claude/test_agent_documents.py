@@ -67,8 +67,12 @@ def test_an_agent_runs_like_every_definition() -> None:
 
 def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
     done = run({**AGENT, "max_rounds": 1}, ScriptedModel(wants("find", {"topic": "x"})), {"topic": "x"})
-    assert (done["status"], done["success"], done["stopReason"]) == ("completed", False, "max_rounds")
-    assert (done["error"]["message"], done["warnings"]) == (LIMIT, [])
+    assert (done["status"], done["success"], done["stopReason"]) == ("failed", False, "max_rounds")
+    assert (done["error"], done["warnings"]) == (
+        {"nodeId": None, "tool": None, "message": LIMIT, "kind": "Unfinished"},
+        [],
+    )
+    assert done["conversation"]["totals"]["rounds"] == 1
     done = run(AGENT, ScriptedModel(RuntimeError("no network")), {"topic": "x"})
     assert (done["status"], done["success"], done["result"]) == ("failed", False, None)
     assert done["error"]["message"] == "no network"
@@ -169,6 +173,56 @@ def test_why_there_is_no_json_is_said_with_the_last_answer() -> None:
     said = done["error"]["message"]
     assert said.startswith("invalid_json: the answer did not fit its schema, also when asked again (answer: ")
     assert said.endswith('"n" is a required property); its last answer: {"m": 1}')
+
+
+def test_what_a_conversation_came_to_can_be_sent_again() -> None:
+    """Every call in it is answered with what the model was told, errors and results of before included."""
+    document = {**AGENT, "result_size": 9, "tools": ["look"]}
+
+    @tool(name="look", annotations={"readOnlyHint": True})
+    async def look(topic: str) -> str:
+        """Looks."""
+        return f"all about {topic}"
+
+    async def body() -> None:
+        wanted = [wants("look", {"topic": "x"}, "1"), wants("look", {"topic": "x"}, "2"), wants("none", {}, "3")]
+        model = ScriptedModel(wanted, "found", "again")
+        async with App("memory", tools=[look], model=model) as app:
+            said = (await app.run(document, {"topic": "x", "language": "French"})).to_dict()["conversation"]
+            assert said["system"] == "You speak French."
+            sent = [result for result in said["messages"][2]["content"] if result["type"] == "tool_result"]
+            assert sent == results_in(model.requests[1])
+            assert [one.get("is_error", False) for one in sent] == [False, False, True]
+            assert [one["content"][:9] for one in sent] == ["all about", "all about", "there is "]
+            again = {"kind": "agent", "messages": "$input.messages"}
+            more = [*said["messages"], {"role": "user", "content": "Sure?"}]
+            assert (await app.run(again, {"messages": more})).result == "again"
+            assert list(model.requests[2].messages) == more
+
+    asyncio.run(body())
+
+
+def test_a_limit_is_a_failed_run_wherever_it_is_looked_at(tmp_path: Path) -> None:
+    document = {**AGENT, "max_rounds": 1}
+
+    async def body() -> None:
+        model = ScriptedModel(wants("find", {"topic": "x"}))
+        async with App(f"sqlite:///{tmp_path}/runs.db", tools=[find], model=model) as app:
+            done = await app.run(document, {"topic": "x"}, run_id="r")
+            [row] = app.runs.list()
+            shown = app.runs.get("r")
+            assert shown is not None
+            assert (done.status, row.status, shown["status"], shown["error"]["message"]) == (
+                "failed", "failed", "failed", f"finished: {LIMIT}",
+            )  # fmt: skip
+            assert shown["result"] == {k: v for k, v in done.to_dict().items() if k not in ("runId",)}
+            again = await app.runs.retry("r")  # it comes to the same, and nobody is asked
+            assert (again.status, again.error, len(model.requests)) == ("failed", done.error, 1)
+            app.model = model = ScriptedModel("found")
+            again = await app.runs.retry("r", nodes=["agent"])  # from the beginning
+            assert (again.status, again.result, len(model.requests)) == ("completed", "found", 1)
+
+    asyncio.run(body())
 
 
 def test_an_agent_that_came_to_a_limit_is_a_tool_that_failed() -> None:

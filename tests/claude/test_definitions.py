@@ -9,8 +9,8 @@ import pytest
 
 from ropewalk.app import App
 from ropewalk.claude import complete_with_tools
-from ropewalk.claude.blocks import rendered, result
 from ropewalk.claude.definitions import cards_of, input_schema
+from ropewalk.dialects.agent_blocks import rendered, result
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.schema import compile_schema
 from ropewalk.testing import ScriptedModel, results_in, wants

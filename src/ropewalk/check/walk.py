@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Require, Sleep, Validate, Wait
 from ..schema import flaw
 from ..state import REDUCERS
 from ..values import Json, closest
@@ -78,6 +78,7 @@ class Walk:
         self.rules: Mapping[type[Any], Callable[[Any], Type]] = {
             Call: self._call, Compute: self._compute, Sleep: self._sleep, Wait: self._wait, Block: self._block,
             Branch: self._branch, Map: self._map, Loop: self._loop, Validate: self._validate,
+            Require: self._require,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -282,9 +283,13 @@ class Walk:
         self.report.add(message, node=self.read.node, owners=self.read.owners, field="tool",
                         suggestion=near, warning=self.unknown_is_warning)  # fmt: skip
 
-    def _compute(self, op: Compute) -> Type:
+    def _compute(self, op: Compute | Require) -> Type:
         self.read.field = "value"
         return self.read.look(op.value)
+
+    def _require(self, op: Require) -> Type:
+        self._condition("holds", op.holds)
+        return self._compute(op)
 
     def _sleep(self, op: Sleep) -> Type:
         self._seconds("seconds", op.seconds)

@@ -9,7 +9,6 @@ from typing import Any
 from ..dialects.agent_flow import ENDS
 from ..frozen import dataclass
 from ..values import Json
-from .blocks import RESULT_SIZE, rendered
 from .decision import REASONS
 
 
@@ -52,15 +51,12 @@ class Completion:
         return f"{said}: {self.details}" if self.details else said
 
 
-def completion_of(
-    result: Mapping[str, Any], *, size: int | None = None, warnings: tuple[str, ...] = ()
-) -> Completion | None:
+def completion_of(result: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> Completion | None:
     """The completion in the result of an agent's run; None where the run came to no end."""
     said = result.get("conversation")
     if not isinstance(said, Mapping):
         return None
     totals = said["totals"]
-    _, messages = rendered(said["messages"], said["trace"], size or RESULT_SIZE)
     return Completion(
         text=said["text"],
         content=list(said["content"]),
@@ -70,7 +66,7 @@ def completion_of(
         cost=totals["cost"],
         trace=list(said["trace"]),
         stop_reason=said["stop_reason"] or "max_rounds",
-        messages=messages,
+        messages=list(said["messages"]),
         warnings=(*warnings, *totals["notes"]),
         model=totals["model"],
         details=totals["details"],

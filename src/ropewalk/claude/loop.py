@@ -122,7 +122,7 @@ async def converse(
         if run_id is not None:
             await try_again(host, run_id, hearing.watcher)
         result = await host.execute(loaded, input=input, run_id=run_id, request=request, on_event=hearing.watcher)
-    return _completion(result, document.get("result_size"), warnings)
+    return _completion(result, warnings)
 
 
 async def complete_json_with_tools(
@@ -152,7 +152,7 @@ async def resume_completion(
     with listening(hearing.listener), asking(ask):
         await try_again(app, run_id, hearing.watcher)
         result = await app.resume(run_id, on_event=hearing.watcher)
-    return _completion(result.to_dict(), None, [])
+    return _completion(result.to_dict(), [])
 
 
 async def try_again(app: Any, run_id: str, on_event: Callable[[Event], None] | None = None) -> RunRow | None:
@@ -194,8 +194,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
             )
 
 
-def _completion(result: Mapping[str, Any], size: Any, warnings: Sequence[str]) -> Completion:
-    done = completion_of(result, size=size, warnings=tuple(warnings))
+def _completion(result: Mapping[str, Any], warnings: Sequence[str]) -> Completion:
+    done = completion_of(result, tuple(warnings))
     if done is None:
         error = result.get("error")
         said = error.get("message") if isinstance(error, Mapping) else None

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from ..dialects.agent_blocks import RESULT_SIZE, rendered
 from ..dialects.agent_flow import ENDS, MODEL
 from ..errors import ModelError
 from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
 from ..values import Json
-from .blocks import RESULT_SIZE, rendered
 from .decision import Before, decide
 from .definitions import Cards, cards_of
 from .model import Answer, ModelClient, Request

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..errors import InvalidFlow, NodeFailed
+from ..errors import InvalidFlow, NodeFailed, Unfinished
 from ..expr import lift
 from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref
 from ..frozen import dataclass
 from ..ir import Flow, Graph, Meta, Node
+from ..ops import Require
 from ..values import Json, closest
 from . import fields as f
+from .agent_blocks import RESULT_SIZE, rendered
 from .agent_flow import ENDS, MAX_ROUNDS, agent_loop
 from .fields import Checker, Report, join, say
 from .nodes import read_document
@@ -89,7 +91,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         document=given,
         flow=flow,
         warnings=(),
-        render=Rendering(name),
+        render=Rendering(name, given.get("result_size") or RESULT_SIZE),
         typed_at="output_schema",
     )
 
@@ -106,9 +108,13 @@ def _flow(given: Mapping[str, Any], report: Report) -> Flow:
     )
     timeout = given.get("timeout")
     node = Node(id="agent", op=loop, meta=Meta(source="", labels={"limit": "max_rounds", "initial": ""}))
+    ended = [Fn("==", (Ref("out", ("agent", "stop_reason")), Lit(reason))) for reason in ENDS]
+    why = Ref("out", ("agent", "totals", "why"))
+    held = Require(value=Ref("out", ("agent",)), holds=Fn("||", tuple(ended)), message=why)
+    done = Node(id="finished", op=held, meta=Meta(hidden=True))
     return Flow(
         name=str(given.get("name", "agent")),
-        body=Graph(nodes=(node,), result=Ref("out", ("agent",)), ordered=True),
+        body=Graph(nodes=(node, done), result=Ref("out", ("finished",)), ordered=True),
         input_schema=given.get("inputSchema"),
         timeout=timeout / 1000 if timeout else None,
     )
@@ -151,31 +157,33 @@ class Rendering:
     """Writes an ending as the result of an agent."""
 
     name: str
+    size: int
 
     def __call__(self, ending: Any) -> dict[str, Json]:
-        value = ending.value if type(ending.value) is dict else {}
-        reason = value.get("stop_reason")
-        cut = ending.status == "completed" and reason not in ENDS
+        talk = ending.value if ending.value is not None else ending.outputs.get("agent")  # which a limit has, too
+        value = talk if type(talk) is dict else {}
         return {
-            "success": ending.status == "completed" and not cut,
+            "success": ending.status == "completed",
             "executionId": ending.run_id,
             "agent": self.name,
             "status": ending.status,
             "result": value.get("answer"),
-            "stopReason": reason,
+            "stopReason": value.get("stop_reason"),
             "warnings": list((value.get("totals") or {}).get("notes", ())),
-            "conversation": ending.value,
-            "error": _unfinished(value) if cut else _error(ending.error),
+            "conversation": self.told(value) if value else None,
+            "error": _error(ending.error),
             "duration": round(ending.duration * 1000, 3),
         }
 
-
-def _unfinished(value: Mapping[str, Any]) -> Json:
-    """A limit, or a reason of the model's, is no failure of a node: the run is over, and its task is not done."""
-    return {"nodeId": None, "message": (value.get("totals") or {}).get("why"), "kind": "Unfinished"}
+    def told(self, value: dict[str, Any]) -> dict[str, Json]:
+        """The conversation with the messages as the model has them, so that they can be sent again."""
+        system, messages = rendered(value["messages"], value["trace"], self.size)
+        return {**value, **({"system": system} if system else {}), "messages": messages}
 
 
 def _error(error: Exception | None) -> Json:
     if isinstance(error, NodeFailed):
-        return {"nodeId": error.node, "tool": error.tool, "message": error.message, "kind": error.kind}
+        # Of a limit there is no node to be named: the whole of it came to no end.
+        node = None if error.kind == Unfinished.__name__ else error.node
+        return {"nodeId": node, "tool": error.tool, "message": error.message, "kind": error.kind}
     return None if error is None else {"nodeId": None, "message": str(error), "kind": type(error).__name__}

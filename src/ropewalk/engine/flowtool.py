@@ -107,8 +107,7 @@ def value_of(result: dict[str, Json]) -> Json:
     """The value of a flow that was called as a tool, also where some of it failed and it went on; FlowFailed
     when it did not reach its end."""
     status = str(result.get("status", "stopped"))
-    done = status == "completed" and result.get("success", True)  # a model may have come to a limit
-    if done or status == "partial":
+    if status in ("completed", "partial"):
         return result.get("result", result.get("results", result.get("finalState")))
     run_id = str(result.get("executionId", ""))
     raise FlowFailed(_why(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)

@@ -45,9 +45,8 @@ STATUS: Final = {
 
 
 def ended(result: Mapping[str, Any]) -> int:
-    """The code of a run's result. An agent that came to a limit has completed, and did not do what it was to do."""
-    code = STATUS.get(str(result.get("status")), FAILED)
-    return FAILED if result.get("status") == "completed" and result.get("success") is False else code
+    """The code of a run's result."""
+    return STATUS.get(str(result.get("status")), FAILED)
 
 
 class UsageError(RopewalkError):

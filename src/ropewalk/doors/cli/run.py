@@ -15,7 +15,7 @@ from ...errors import InvalidInput, Problem
 from ...events import Event
 from ...source import visible
 from .answer import Answer
-from .exits import DONE, ended
+from .exits import ended
 from .given import read_input, read_pairs, read_state
 from .interrupts import Interrupts
 from .logs import tell
@@ -161,8 +161,6 @@ def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -
     `where` has the places of nodes, `options` those that name the same store."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
-    if status == "completed" and ended(data) != DONE:
-        status = "ended before it was done"
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error(e, where)}" for e in errors]
