@@ -206,7 +206,7 @@ class App(Selecting):
 
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
-        return self.definitions.check(loaded, unknown_tools=unknown_tools)
+        return self.jobs.doubted(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
 
     def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
         """Raise InvalidFlow when the definition is wrong."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from .check import ToolCard
 from .config.workplace import Rate
+from .dialects.agent_flow import MODEL
 from .engine.flowtool import FlowTool, cycle, flow_of, input_schema_of, tool_name
 from .errors import ConfigError, InvalidInput, InvalidValue, Problem, ToolError
 from .expr.ast import Ref
@@ -154,6 +155,20 @@ def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
         return toolbox.get(tool_id)
     except ToolError:
         return None
+
+
+def asks_model(flow: Flow, toolbox: Toolbox) -> bool:
+    """Whether a flow asks a model, itself or through the flows that it calls as tools."""
+    left, seen = [flow], set[str]()
+    while left:
+        for id in tools_of(left.pop().body) - seen:
+            seen.add(id)
+            if id == MODEL:
+                return True
+            inner = None if is_local(id) else flow_of(_known(id, toolbox))
+            if inner is not None:
+                left.append(inner.flow)
+    return False
 
 
 def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:

@@ -5,20 +5,23 @@ To start a run in a new way (a fork, a chunk of a distributed one), make its Job
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .engine.engine import Job, new_run_id
-from .errors import NoExecutor
+from .errors import ModelError, NoExecutor, Problem
 from .events import Event
-from .fitting import check_input
+from .fitting import asks_model, check_input
 from .journal.journal import NewRun, RunRow
 from .tools.executor import ExecutorCaller
 from .values import Json, check_json
 
 if TYPE_CHECKING:
     from .app import App
+    from .check import Checked
     from .definitions import Loaded
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
@@ -96,9 +99,26 @@ class Jobs:
             return
         await app.connect_for(loaded.flow)
         app.ensure(loaded, unknown_tools="problem")
+        if asks_model(loaded.flow, app.toolbox):
+            why = await asyncio.to_thread(self.model_missing)
+            if why is not None:
+                raise ModelError(why)
         if len(self._sound) >= KEPT:
             self._sound.clear()
         self._sound.add((loaded.fingerprint, app.toolbox.version, loaded.root))
+
+    def doubted(self, loaded: Loaded, checked: Checked) -> Checked:
+        """What the check found, and that the model cannot be asked which the definition asks."""
+        why = self.model_missing() if asks_model(loaded.flow, self._app.toolbox) else None
+        if why is None:
+            return checked
+        return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
+
+    def model_missing(self) -> str | None:
+        """Why agents cannot ask their model here, as far as that is known without asking it. Workers have a model of
+        their own."""
+        missing = None if self._app.distributed else getattr(self._app.model, "missing", None)
+        return None if missing is None else missing()
 
     def caller(self, executor: Executor | None, loaded: Loaded) -> Any:
         """Who calls the tools of a run: the executor if given, else the app's runner or the directory's."""

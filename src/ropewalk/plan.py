@@ -48,6 +48,10 @@ class Plan:
                 lines.append(f"  {tool}{called}")
         if len(lines) == 3:
             lines.append("  none")
+        if self.warnings:
+            from .source import render
+
+            lines += ["", *(f"warning: {render(warning)}" for warning in self.warnings)]
         return "\n".join(lines) + "\n"
 
 

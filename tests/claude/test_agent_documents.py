@@ -219,7 +219,7 @@ def test_a_limit_is_a_failed_run_wherever_it_is_looked_at(tmp_path: Path) -> Non
             again = await app.runs.retry("r")  # it comes to the same, and nobody is asked
             assert (again.status, again.error, len(model.requests)) == ("failed", done.error, 1)
             app.model = model = ScriptedModel("found")
-            again = await app.runs.retry("r", nodes=["agent"])  # from the beginning
+            again = await app.runs.retry("r", ["agent"])  # from the beginning
             assert (again.status, again.result, len(model.requests)) == ("completed", "found", 1)
 
     asyncio.run(body())

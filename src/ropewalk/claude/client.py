@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 import weakref
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ModelError
@@ -25,6 +27,9 @@ from .settings import Settings
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
+_KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_NO_KEY: Final = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
+_NO_SDK: Final = "the model needs the package anthropic: pip install 'ropewalk[claude]'"
 _ADVICE: Final = {
     401: "; is ANTHROPIC_API_KEY right?",
     404: "; is the name of the model right? It is set by [claude] model in ropewalk.toml or ANTHROPIC_MODEL",
@@ -41,6 +46,20 @@ class ClaudeClient:
         self._key = api_key
         self._open: weakref.WeakKeyDictionary[Any, AsyncAnthropic] = weakref.WeakKeyDictionary()
         self._unstructured: set[str] = set()  # models that take no schema for their output
+
+    def missing(self) -> str | None:
+        """What has to be there before anything can be asked, and is not: the SDK, or a key. It looks at what the SDK
+        would use, without asking anybody."""
+        if find_spec("anthropic") is None:
+            return _NO_SDK
+        if self._key or any(os.environ.get(name) for name in _KEYS):
+            return None
+        from anthropic import AnthropicError, AsyncAnthropic  # which knows other places where a key may be
+
+        try:
+            return _NO_KEY if _keyless(AsyncAnthropic(base_url=self.settings.base_url)) else None
+        except AnthropicError as error:
+            return f"the key for the Messages API cannot be had: {error}"
 
     async def turn(self, request: Request, tell: Tell, /) -> Answer:
         """One request to the Messages API, streamed unless it is set otherwise."""
@@ -83,8 +102,8 @@ class ClaudeClient:
                 max_retries=given.max_retries,
                 timeout=given.timeout,
             )
-            if found.api_key is None and found.auth_token is None and found.credentials is None:
-                raise ModelError("there is no key for the Messages API; set ANTHROPIC_API_KEY")
+            if _keyless(found):
+                raise ModelError(_NO_KEY)
             self._open[loop] = found
         return found
 
@@ -136,7 +155,11 @@ async def _imported() -> None:
     try:
         await asyncio.to_thread(importlib.import_module, "anthropic")
     except ImportError as error:
-        raise ModelError("the model needs the package anthropic: pip install 'ropewalk[claude]'") from error
+        raise ModelError(_NO_SDK) from error
+
+
+def _keyless(client: AsyncAnthropic) -> bool:
+    return not client.api_key and client.auth_token is None and client.credentials is None
 
 
 async def _streamed(client: AsyncAnthropic, body: dict[str, Any], tell: Tell) -> Any:

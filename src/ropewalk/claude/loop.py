@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from ..dialects.agent import OPTIONS
 from ..dialects.agent_flow import MAX_ROUNDS
-from ..errors import CompletionFailed
+from ..errors import CompletionFailed, ModelError
 from ..events import Event
 from ..journal.journal import RunRow
 from ..journal.offloop import off_loop
@@ -119,9 +119,12 @@ async def converse(
     hearing = Hearing(on_event, _log)
     with listening(hearing.listener), asking(ask):
         loaded = host.loaded(found)
-        if run_id is not None:
-            await try_again(host, run_id, hearing.watcher)
-        result = await host.execute(loaded, input=input, run_id=run_id, request=request, on_event=hearing.watcher)
+        try:
+            if run_id is not None:
+                await try_again(host, run_id, hearing.watcher)
+            result = await host.execute(loaded, input=input, run_id=run_id, request=request, on_event=hearing.watcher)
+        except ModelError as error:  # before the run began
+            raise CompletionFailed(str(error), run_id=run_id or "") from error
     return _completion(result, warnings)
 
 

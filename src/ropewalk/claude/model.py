@@ -54,7 +54,8 @@ class Answer:
 
 
 class ModelClient(Protocol):
-    """A model."""
+    """A model. One that also has `missing() -> str | None` says there what it needs and has not, as a key: runs that
+    would ask it are then refused before anything is called."""
 
     async def turn(self, request: Request, tell: Tell, /) -> Answer:
         """The next turn. Raises ModelError; one that is `retryable` is asked for again."""

@@ -114,7 +114,7 @@ def _flow(given: Mapping[str, Any], report: Report) -> Flow:
     done = Node(id="finished", op=held, meta=Meta(hidden=True))
     return Flow(
         name=str(given.get("name", "agent")),
-        body=Graph(nodes=(node, done), result=Ref("out", ("finished",)), ordered=True),
+        body=Graph(nodes=(node, done), result=Ref("out", ("agent",)), ordered=True),
         input_schema=given.get("inputSchema"),
         timeout=timeout / 1000 if timeout else None,
     )

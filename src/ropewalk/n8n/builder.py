@@ -95,6 +95,11 @@ class WorkflowBuilder:
         self._server = Server(app.toolbox, Path(directory or app.project or Path.cwd()))
         register(app.toolbox, self._server)
 
+    @property
+    def not_installed(self) -> str | None:
+        """What to install, where there is no n8n-mcp to be asked."""
+        return self._server.not_installed
+
     async def build(
         self,
         prompt: str,

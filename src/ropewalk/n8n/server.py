@@ -23,7 +23,7 @@ ENVIRONMENT: Final = {
     "DISABLE_CONSOLE_OUTPUT": "true",
     "N8N_MCP_TELEMETRY_DISABLED": "true",
 }
-_HOW: Final = "install it with `npm install n8n-mcp`, or name it as [mcp.n8n-mcp] in ropewalk.toml"
+HOW: Final = "install it with `npm install n8n-mcp`, or name it as [mcp.n8n-mcp] in ropewalk.toml"
 
 
 class ServerDown(ConnectionError):
@@ -36,14 +36,20 @@ class Server:
     def __init__(self, toolbox: Toolbox, directory: Path) -> None:
         self._toolbox, self._runner = toolbox, Runner(index=toolbox)
         if toolbox.mcp is None or SERVER not in toolbox.mcp.names:
-            command = _command(directory)
+            command = command_of(directory)
             if command is not None:
                 toolbox.add_mcp(SERVER, {"command": command, "env": dict(ENVIRONMENT)})
 
+    @property
+    def not_installed(self) -> str | None:
+        """How it is installed, where it is neither installed nor named."""
+        known = self._toolbox.mcp is not None and SERVER in self._toolbox.mcp.names
+        return None if known else f"n8n-mcp is not installed; {HOW}"
+
     async def reach(self) -> str | None:
         """Why it cannot be reached; None where it can."""
-        if self._toolbox.mcp is None or SERVER not in self._toolbox.mcp.names:
-            return f"n8n-mcp is not installed; {_HOW}"
+        if self.not_installed is not None:
+            return self.not_installed
         try:
             await self._toolbox.connect(SERVER)
         except (OSError, RopewalkError) as error:
@@ -68,6 +74,7 @@ class Server:
         return (await self._runner.run(f"{SERVER}:{tool}", dict(arguments))).structured
 
 
-def _command(directory: Path) -> str | None:
+def command_of(directory: Path) -> str | None:
+    """Where the command is, if it is installed."""
     here = directory / "node_modules" / ".bin"
     return shutil.which(SERVER, path=str(here)) or shutil.which(SERVER)

@@ -22,7 +22,7 @@ from .answer import Answer
 from .exits import DONE, FAILED, UsageError, explain
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
-from .session import with_app
+from .session import needs_model, with_app
 from .table import duration, first_line
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def chat(
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...claude.session import Session
 
+        needs_model(app)
         await app.connect()
         tools = _named(app, tool)
         allowed = {one.id for one in _named(app, yes)} if yes else set()

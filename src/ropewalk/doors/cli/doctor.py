@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...config import Config, find, read_config
 from ...errors import RopewalkError
-from ...fitting import misplaced
+from ...fitting import asks_model, misplaced
 from ...frozen import dataclass
 from ...journal.address import DEFAULT, is_postgres
 from ...source import visible
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("ropewalk", "cyclopts", "rich", "orjson", "pyyaml", "jsonschema-rs", "google-re2", "apsw")
 _EXTRA_PACKAGES = ("mcp", "httpx2", "psycopg")
+_DEFINITIONS = (".yaml", ".yml", ".json")
 _MOST_RUNS = 1000
 _MARK = {"ok": "✓", "note": "-", "fault": "✗"}
 
@@ -131,6 +132,7 @@ def _opened(found: list[Finding], config: Config, store: str | None) -> Callable
             found.append(Finding(f"server {name}", "fault", f"{why}; {advice}"))
         found.extend(Finding("limits", "fault", str(wrong)) for wrong in misplaced(app.settings.rates, app.toolbox))
         found.extend(await _schedules(app))
+        found.extend(await asyncio.to_thread(lambda: list(_agents(app, config))))
         return Answer()
 
     return work
@@ -165,6 +167,40 @@ def _engine(app: App, address: str) -> Iterator[Finding]:
         yield Finding("queues", "fault", f"{said} in line; no worker takes {', '.join(sorted(idle))}")
     else:
         yield Finding("queues", "ok", f"in line: {said}" if many else "nothing is in line")
+
+
+def _agents(app: App, config: Config) -> Iterator[Finding]:
+    """What agents need: a fault where the project has any, and only told where it has none."""
+    missing = app.jobs.model_missing()
+    used = bool(config.claude) or any(_agents_in(app, config.directory))
+    if app.distributed:
+        yield Finding("model", "note", "workers ask it: what it needs is looked at where they run")
+    elif missing is None:
+        yield Finding("model", "ok", "there is a key for the Messages API; whether it is right is not asked")
+    elif used:
+        yield Finding("model", "fault", f"{missing}; agents, chat and n8n build are refused without")
+    else:
+        yield Finding("model", "note", f"{missing}; only agents need it")
+    from ...n8n.server import HOW, SERVER, command_of
+
+    if SERVER not in config.servers:  # else its own finding says how it is
+        where = command_of(config.directory)
+        told = where or f"not installed; only `ropewalk n8n build` needs it: {HOW}"
+        yield Finding(SERVER, "ok" if where else "note", str(told))
+
+
+def _agents_in(app: App, home: Path) -> Iterator[Path]:
+    """The definitions in a project's directory, and in those right inside of it, that ask a model."""
+    for place in (home, *sorted(path for path in home.glob("[!._]*") if path.is_dir() and path.name != "node_modules")):
+        for file in sorted(place.glob("*")):
+            if file.suffix not in _DEFINITIONS or not file.is_file() or file.stat().st_size > app.limits.file_size:
+                continue
+            try:
+                flow = app.load(file).flow
+            except RopewalkError:  # some other file, or a definition that `validate` says more of
+                continue
+            if asks_model(flow, app.toolbox):
+                yield file
 
 
 async def _schedules(app: App) -> list[Finding]:

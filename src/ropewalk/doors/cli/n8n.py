@@ -20,7 +20,7 @@ from .answer import Answer
 from .exits import DONE, FAILED
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
-from .session import with_app
+from .session import needs_model, with_app
 
 if TYPE_CHECKING:
     from ...app import App
@@ -50,10 +50,13 @@ def build(
         from ...n8n import WorkflowBuilder
         from ...n8n.report import as_json, as_text
 
+        needs_model(app)
         more = {} if model is None else {"model": model}
         builder = WorkflowBuilder(app, tools=not no_tools, **more)
         own = run_id or new_run_id()
         _tell(f"build {own}")  # before anything can go wrong
+        if (why := builder.not_installed) is not None:
+            _tell(f"! {why}; without it nobody says whether the workflow is valid")
         try:
             built = await builder.build(prompt, run_id=own, on_phase=lambda name: _tell(f"· {name}"))
         except CompletionFailed as failed:

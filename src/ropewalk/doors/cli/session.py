@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ...config import find, read_config
-from ...errors import ConfigError, NotFound
+from ...errors import ConfigError, ModelError, NotFound
 from .answer import Answer
 from .interrupts import Interrupts
 from .logs import Form, Level, begin, follow
@@ -121,6 +121,13 @@ def without_tools(project: Path | None, store: str | None) -> App:
     app = App(store or config.store, directory=config.directory, sync=config.sync)
     app.retention = None  # who only looks deletes nothing
     return app
+
+
+def needs_model(app: App) -> None:
+    """Refuse, before anything is asked or called, where the model cannot be asked."""
+    why = app.jobs.model_missing()
+    if why is not None:
+        raise ModelError(why)
 
 
 def unknown_run(app: App, run_id: str) -> NotFound:
