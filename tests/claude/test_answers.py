@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ropewalk import tool
+from ropewalk import Tool, tool
 from ropewalk.app import App
 from ropewalk.claude import complete_json_with_tools, complete_with_tools, select
 from ropewalk.errors import CompletionFailed, ConfigError, NotFound
@@ -91,6 +91,19 @@ def test_a_server_that_is_down_leaves_its_tools_out_and_a_wrong_name_is_an_error
         async with App("memory", tools=[look], model=model) as app:
             with pytest.raises(NotFound, match="did you mean 'look'"):
                 await complete_with_tools("go", tools=["lok"], app=app)
+            other = Tool("stock", "Counts.", {"type": "object"}, namespace="shop", handler=look)
+            app.toolbox.register(other)
+            for wrong in ("stok", "shp:stock", "shop:stok", "sales:stock"):
+                with pytest.raises(NotFound, match="did you mean 'shop:stock'"):
+                    await complete_with_tools("go", tools=[wrong], app=app)
+            app.toolbox.add_mcp("gone", {"command": "/no/such/program"})
+            [said] = (await complete_with_tools("go", tools=["stok"], app=app)).warnings
+            assert said.startswith("stok is left out: gone: ")  # which may have it
+            assert said.endswith("; did you mean 'shop:stock'?")
+            with pytest.raises(
+                NotFound, match="no tool 'look': there is no tool here; give the function itself, or app="
+            ):
+                await complete_with_tools("go", tools=["look"], client=model)
             with pytest.raises(NotFound, match="the loop's own"):
                 await complete_with_tools("go", tools=["ropewalk:model"], app=app)
 

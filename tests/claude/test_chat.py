@@ -88,12 +88,8 @@ def test_without_a_terminal_only_named_tools_may_change_things(chat: Any, api: S
 
 
 def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_path: Path) -> None:
-    api.answer(
-        calls(("write", {"text": "one"})),
-        calls(("write", {"text": "two"})),
-        calls(("write", {"text": "three"})),
-        {"content": "finished"},
-    )
+    texts = ("n", "No", "", "not this one", "y", "always", "again")
+    api.answer(*(calls(("write", {"text": text})) for text in texts), {"content": "finished"})
     master, slave = pty.openpty()
     child = subprocess.Popen(
         [COMMAND, "chat"],
@@ -105,7 +101,8 @@ def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_pa
         start_new_session=True,
     )
     os.close(slave)
-    shown, typed = b"", [(b"> ", b"write things\n"), (b"why not: ", b"not this one\n"), (b"why not: ", b"always\n")]
+    answers = [(b"in words: ", f"{text}\n".encode()) for text in texts[:-1]]  # after "always" nobody is asked
+    shown, typed = b"", [(b"> ", b"write things\n"), *answers]
     at = 0
     while True:
         try:
@@ -121,10 +118,12 @@ def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_pa
             typed = [(b"never", b"")]
     os.close(master)
     assert child.wait(timeout=30) == 0, shown
-    assert b'? call write {"text":"one"}' in shown
-    assert (tmp_path / "written").read_text() == "two\nthree\n"
-    refused = api.bodies[1]["messages"][-1]["content"][0]
-    assert (refused["is_error"], refused["content"]) == (True, "write was not called: not this one")
+    assert b'? call write {"text":"not this one"}' in shown
+    assert (tmp_path / "written").read_text() == "y\nalways\nagain\n"
+    told = [body["messages"][-1]["content"][0] for body in api.bodies[1:]]
+    assert [one.get("is_error", False) for one in told] == [True] * 4 + [False] * 3
+    refused = [f"write was not called: {why}" for why in (*["the user said no"] * 3, "not this one")]
+    assert [one["content"] for one in told] == [*refused, *["written"] * 3]
 
 
 def test_of_many_tools_a_prompt_has_those_that_fit_it_and_those_that_were_used(

@@ -6,7 +6,7 @@ own tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ..dialects.agent_flow import APPROVAL, MODEL
@@ -77,7 +77,9 @@ async def resolve(
         if id is not None:
             ids[id] = None
         else:
-            warnings.append(f"{one} is left out: {_why(one, toolbox)}")
+            near = near_tool(one, toolbox.list())
+            hint = f"; did you mean {near!r}?" if near else ""
+            warnings.append(f"{one} is left out: {_why(one, toolbox)}{hint}")
     return list(ids), warnings
 
 
@@ -108,7 +110,17 @@ async def _found(name: str, toolbox: Toolbox) -> str | None:
             raise NotFound("tool", name, why=f"several have this name: {', '.join(sorted(same))}")
     if _why(name, toolbox):
         return None
-    raise NotFound("tool", name, suggestion=closest(name, (tool.id for tool in toolbox.list())))
+    there = [tool for tool in toolbox.list() if tool.namespace != OWN]
+    if not there:
+        raise NotFound("tool", name, why="there is no tool here; give the function itself, or app=, which has tools")
+    raise NotFound("tool", name, suggestion=near_tool(name, there))
+
+
+def near_tool(name: str, there: Sequence[Tool]) -> str | None:
+    """The id of the tool that is meant by a misspelt id, or by a misspelt name without its server."""
+    found = closest(name, (tool.id for tool in there))
+    bare = closest(name.rpartition(":")[2], (tool.name for tool in there)) if found is None else None
+    return found or next((tool.id for tool in there if tool.name == bare), None)
 
 
 def _why(name: str, toolbox: Toolbox) -> str:

@@ -17,7 +17,6 @@ from cyclopts import Parameter, validators
 
 from ...errors import CompletionFailed
 from ...source import visible
-from ...values import closest
 from .answer import Answer
 from .exits import DONE, FAILED, UsageError, explain
 from .interrupts import Interrupts
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ...tools.tool import Tool
 
 _LONGEST = 200
+_YES, _ALWAYS, _NO = ("y", "yes"), ("a", "always"), ("", "n", "no")
 
 
 def chat(
@@ -101,11 +101,13 @@ def _named(app: App, names: tuple[str, ...]) -> list[Tool]:
     there = sorted((one for one in app.toolbox.list() if one.namespace != "ropewalk"), key=lambda one: one.id)
     if not names:
         return there
+    from ...claude.given_tools import near_tool
+
     found = []
     for name in names:
         same = [one for one in there if name == one.id] or [one for one in there if name == one.name]
         if len(same) != 1:
-            near = closest(name, (one.id for one in there))
+            near = near_tool(name, there)
             said = f"several: {', '.join(one.id for one in same)}" if same else "no tool"
             raise UsageError(f"{name!r} names {said}" + (f"; did you mean {near}?" if near and not same else ""))
         found += same
@@ -180,11 +182,13 @@ class _Talk:
             if tool in self._always:
                 return True
             self.tell(f"? call {tool} {orjson.dumps(given).decode()}")
-            said = (await self._next("  y (yes), a (always), anything else is the reason why not: ") or "").strip()
-            if said.lower() in ("a", "always"):
+            said = (await self._next("  y (yes), n (no), a (always), or why not, in words: ") or "").strip()
+            word = said.lower()
+            if word in _ALWAYS:
                 self._always.add(tool)
+            if word in (*_ALWAYS, *_YES):
                 return True
-            return said.lower() in ("y", "yes") or said or False
+            return False if word in _NO else said
 
     def hear(self, event: dict[str, Any]) -> None:
         """Show what comes while the model answers."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -14,6 +14,7 @@ from .answer import Answer
 from .exits import UsageError
 from .options import Json
 
+Kind: TypeAlias = Literal["chain", "composition", "experience", "agent"]
 _FILES = {"ropewalk.toml": "ropewalk.toml", "tools.py": "tools.py.txt"}
 _MODULES = {"tools/greet.py": "greet.py.txt", "tools/sum_up.py": "sum_up.py.txt"}
 
@@ -22,7 +23,7 @@ def new(
     directory: Path,
     /,
     *,
-    kind: Annotated[Literal["chain", "composition", "experience"], Parameter(help="What to begin with.")] = "chain",
+    kind: Annotated[Kind, Parameter(help="What to begin with.")] = "chain",
     json: Json = False,
 ) -> Answer:
     """Make DIRECTORY with tools in Python and a definition that runs at once."""
@@ -38,6 +39,8 @@ def new(
         path.write_text(template.joinpath(kept).read_text(encoding="utf-8"), encoding="utf-8")
         made.append(str(path))
     run = f"cd {shlex.quote(str(directory))} && ropewalk run {'.' if kind == 'experience' else definition}"
+    first = ["first: pip install 'ropewalk[claude]', export ANTHROPIC_API_KEY=..."] if kind == "agent" else []
     return Answer(
-        data={"directory": str(directory), "files": made, "next": run}, text="\n".join([*made, "", f"now: {run}"])
+        data={"directory": str(directory), "files": made, "next": run},
+        text="\n".join([*made, "", *first, f"now: {run}"]),
     )
