@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
 class Collector(BaseHTTPRequestHandler):
@@ -46,5 +52,41 @@ def test_a_run_is_sent_to_the_collector(project, collector, monkeypatch):
 
 def test_a_collector_that_is_not_there_changes_nothing(project, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-    assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
+    done = project("run", "shout.yaml", "--input", '{"text": "a"}')
+    assert done.code == 0
+    assert done.err.count("traces and metrics do not reach http://127.0.0.1:9, and are lost: ") == 1
+    assert "Transient" not in done.err
+
+
+def test_a_collector_that_never_answers_is_not_waited_for(project, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "50")
+        began = time.monotonic()
+        done = project("run", "shout.yaml", "--log", "json", "--input", '{"text": "a"}')
+        assert time.monotonic() - began < 25  # 2 s, and starting; each signal took 30 s
+    assert done.code == 0
+    [line] = [json.loads(line) for line in done.err.splitlines() if "ropewalk.telemetry" in line]
+    assert line["message"].endswith("and are lost: no answer within 2 s")
+
+
+def test_requests_to_mcp_servers_are_spans_below_those_of_their_nodes(project, collector, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+    server = Path(sys.executable).with_name("mcp-server-time")
+    project.write("ropewalk.toml", f"[mcp.time]\ncommand = '{server}'\n")
+    call = "{id: now, type: tool, tool: 'time:get_current_time', params: {timezone: UTC}}"
+    project.write("time.yaml", f"kind: chain\nname: c\nnodes: [{call}]\n")
+    done = project("run", "time.yaml")
+    assert done.code == 0, done.err
+    spans = {}
+    for path, body in collector.got:
+        if path == "/v1/traces":
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                for scope in resource.scope_spans:
+                    spans |= {span.name: span for span in scope.spans}
+    asked = spans["MCP send tools/call get_current_time"]
+    node = spans["execute_tool time:get_current_time"]
+    assert (asked.parent_span_id, asked.trace_id) == (node.span_id, spans["invoke_workflow c"].trace_id)
+    assert asked.kind == asked.SPAN_KIND_CLIENT
+    assert "tools/call" in [one.value.string_value for one in asked.attributes if one.key == "mcp.method.name"]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..events import Event
+from .sending import Sending
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -42,7 +43,8 @@ def instrument(app: App, *, tracers: TracerProvider | None = None, meters: Meter
 
 def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Telemetry | None:
     """Send traces and metrics of `app` where OTEL_EXPORTER_OTLP_ENDPOINT (or the same for one signal) says; None
-    where nothing is said or OTEL_SDK_DISABLED is true. Raises ModuleNotFoundError without the extra `otel`."""
+    where nothing is said or OTEL_SDK_DISABLED is true. Spans of libraries, as of MCP requests, go there, too, unless
+    the program has a tracer provider. Raises ModuleNotFoundError without the extra `otel`."""
     environ = os.environ if environ is None else environ
     wanted = [signal for signal in ("TRACES", "METRICS") if _endpoint(environ, signal)]
     if not wanted or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -52,21 +54,29 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
     resource = Resource.create({} if environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME})
     tracers: Any = None
     meters: Any = None
+    exporters: list[Any] = []
     if "TRACES" in wanted:
+        from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        tracers = TracerProvider(resource=resource)
-        tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        exporters.append(OTLPSpanExporter())
+        tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+        tracers.add_span_processor(BatchSpanProcessor(exporters[-1]))
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            trace.set_tracer_provider(tracers)
     if "METRICS" in wanted:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-        meters = MeterProvider(resource=resource, metric_readers=[PeriodicExportingMetricReader(OTLPMetricExporter())])
+        exporters.append(OTLPMetricExporter())
+        reader = PeriodicExportingMetricReader(exporters[-1])
+        meters = MeterProvider(resource=resource, metric_readers=[reader], shutdown_on_exit=False)
     telemetry = instrument(app, tracers=tracers, meters=meters)
-    telemetry.owned = [provider for provider in (tracers, meters) if provider is not None]
+    where = {_endpoint(environ, signal) or "" for signal in wanted}
+    telemetry.sending = Sending([one for one in (tracers, meters) if one is not None], exporters, where)
     return telemetry
 
 
@@ -98,12 +108,12 @@ class Telemetry:
             "gen_ai.client.operation.duration", "s", "How long calls of tools and models took."
         )
         self._runs: dict[str, _Traced] = {}
-        self.owned: list[Any] = []
+        self.sending: Sending | None = None
 
     def close(self) -> None:
         """Send what has not been sent yet; only for providers that were made for this app."""
-        for provider in self.owned:
-            provider.shutdown()
+        if self.sending is not None:
+            self.sending.close()
 
     def take(self, event: Event) -> None:
         run = self._runs.get(event.run_id)
