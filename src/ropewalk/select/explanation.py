@@ -37,14 +37,11 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     place_of[columns] = np.arange(len(places))
     place = place_of[column]
     hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
-    ours = np.flatnonzero(place >= 0)
+    ours = (place >= 0).nonzero()[0]
     both = zip(*[one[ours].tolist() for one in (row, place, likeness, fields)], strict=True)
     for term, result, like, bits in both:  # the most alike come last
         hits[result][term] = (like, bits)
-    weights = weight_row(ranking.with_model)
-    weighing = [n for n, weight in enumerate(weights) if weight]
-    names = [NAMES[n] for n in weighing]
-    adds = ranking.features[columns][:, weighing].astype(np.float64) * [weights[n] for n in weighing]
+    adds = ranking.features.take(columns, axis=0).astype(np.float64) * weight_row(ranking.with_model)
     made: list[dict[str, Json]] = []
     for having, values in zip(hits, np.round(adds, 3).tolist(), strict=True):
         said: dict[str, Json] = {}
@@ -52,6 +49,6 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
         for term, (like, bits) in sorted(having.items()):
             said[terms[term].plain] = {"likeness": round(like, 2), "fields": fields_of(bits)}
             everywhere |= bits
-        features: dict[str, Json] = {name: value for name, value in zip(names, values, strict=True) if value}
+        features: dict[str, Json] = {name: value for name, value in zip(NAMES, values, strict=True) if value}
         made.append({"strategy": "hybrid", "fields": fields_of(everywhere), "terms": said, "features": features})
     return made

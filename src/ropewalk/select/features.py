@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .index import FIELD_BITS, FIELD_MASK, Index, pairs_of, signature, trigrams, unpacked
+from .index import BITS, FIELD_BITS, FIELD_MASK, Index, pairs_of, trigrams, unpacked
 from .lexicon import lexicon, products
 from .request import Request, Term
 from .synonyms import groups
@@ -55,12 +55,11 @@ class Reading:
             known = read.get((term.stem, term.plain))
             if known is None:
                 known = read[term.stem, term.plain] = self._read(index, term)
-            plain, numbers, likes, rarest, general = known
+            numbers, likes, rarest, general, pieces = known
             terms += numbers
             likeness += likes
             places += [place] * len(numbers)
             worth.append(term.weight * (rarest or unknown) * general)
-            pieces = index.lexicon.rows(plain)
             rows += pieces
             owner += [place] * len(pieces)
             shares += [term.weight / len(pieces)] * len(pieces) if pieces else ()
@@ -77,15 +76,17 @@ class Reading:
         inside: Array = np.ones((1 if clauses == 1 else clauses + 1, len(worth)), np.bool_)
         if clauses > 1:
             inside[1:] = False
-            both = [(clause + 1, place) for place, term in enumerate(request.terms) for clause in term.clauses]
-            inside[tuple(zip(*both, strict=True))] = True
+            width = len(worth)
+            both = [width * clause + place for place, term in enumerate(request.terms) for clause in term.clauses]
+            inside[1:].reshape(-1)[both] = True
         self.inside = inside  # of each way to read the request, whether it has a word
         self.ways: Array = inside * self.worth
         self.clauses: Array = self.ways[-clauses:]
-        said = self.clauses.sum(1)
-        self.shares: Array = np.ones(1, np.float32)
+        self.shares: Array = np.ones(len(inside), np.float32)
         if clauses > 1:
-            self.shares = np.append(np.float32(WHOLE), (1 - WHOLE) * said / (said.sum() or 1.0))
+            said = self.clauses.sum(1)
+            self.shares[0] = WHOLE
+            self.shares[1:] = (1 - WHOLE) * said / (said.sum() or 1.0)
         self.way_vectors: Array = index.lexicon.directions(rows, inside[:, owner] * np.array(shares, np.float32))
 
     @staticmethod
@@ -100,9 +101,9 @@ class Reading:
         likeness.append(1.0)
 
     @classmethod
-    def _read(cls, index: Index, term: Term) -> tuple[str, list[int], list[float], float, float]:
-        """What is the same of a word in whatever request: the word meant, what stands for it, and its rarity here and
-        in general."""
+    def _read(cls, index: Index, term: Term) -> tuple[list[int], list[float], float, float, tuple[int, ...]]:
+        """What is the same of a word in whatever request: what stands for it, its rarity here and in general, and the
+        rows of its vectors."""
         plain = cls._meant(index, term)
         found: dict[int, float] = {}
         rarest = 0.0
@@ -113,7 +114,8 @@ class Reading:
                 if likeness == 1.0 or rarest == 0.0:
                     rarest = max(rarest, index.rarity(index.frequency(number)) * likeness)
         general = index.lexicon.weight(plain)
-        return plain, list(found), list(found.values()), rarest, 0.75 if general is None else general
+        general = 0.75 if general is None else general
+        return list(found), list(found.values()), rarest, general, index.lexicon.rows(plain)
 
     @staticmethod
     def _meant(index: Index, term: Term) -> str:
@@ -155,6 +157,8 @@ class Candidates:
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
+        # Of every posting of the reading: which of its words it is of, its slot, its impact, and its fields.
+        self._seen: tuple[Array, Array, Array, Array] | None = None
 
     def find(self, allowed: Array | None, most: int, near: Array | None = None) -> Array:
         """The slots of the tools worth a look, at most some `most`; `allowed` says of each slot whether it may,
@@ -175,16 +179,18 @@ class Candidates:
             few = len(reading.clauses) < 4 and size <= DENSE_CLAUSES
             for way in reading.way_vectors[-len(reading.clauses) :] if few else reading.way_vectors[:1]:
                 chosen[self._best(products(index.vectors[:size], way), allowed, max(10, most // 3))] = True
-        return np.flatnonzero(chosen)
+        return chosen.nonzero()[0]
 
     def _scored(self) -> tuple[Array, Iterator[Array]]:
         """What each slot has for the words it has: in all, and for those of each clause where there are several. Where
         words are many and in many tools, those worth most are looked up: the rest only counts among the candidates."""
         index, reading = self.index, self.reading
         terms, places = reading.terms, reading.places
+        variants: Array = np.arange(len(terms), dtype=np.int16)
         lengths: Array = np.frombuffer(index.counts, np.int32)[terms] if len(terms) else np.zeros(0, np.int32)
         value = reading.worth[places] * reading.likeness
-        if int(lengths.sum()) > LOOKED_UP:
+        all_of_them = int(lengths.sum()) <= LOOKED_UP
+        if not all_of_them:
             room, kept = LOOKED_UP, list[int]()
             for n in np.argsort(-value, kind="stable").tolist():
                 if lengths[n] <= room or not kept:
@@ -195,17 +201,20 @@ class Candidates:
         if several:  # clause by clause, so that what belongs to one stands together, and to several at the end
             having = reading.clauses > 0
             home = np.where(having.sum(0) == 1, having.argmax(0), len(having))[places]
-            order = np.argsort(home, kind="stable")
-            terms, places, lengths, value, home = (one[order] for one in (terms, places, lengths, value, home))
+            variants = home.argsort(kind="stable")
+            terms, places, lengths, value, home = (one[variants] for one in (terms, places, lengths, value, home))
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in terms.tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
-        worth = impacts * np.repeat(value, lengths)
+        worth = impacts * value.repeat(lengths)
+        if all_of_them:
+            self._seen = variants.repeat(lengths), slots, impacts, numbers & FIELD_MASK
         scores = np.bincount(slots, worth, index.size)
         if not several or not len(slots):
             return scores, iter(())
-        ends = np.concatenate([[0], np.cumsum(lengths)])[np.searchsorted(home, np.arange(len(having) + 1))].tolist()
-        shared = np.repeat(places[home == len(having)], lengths[home == len(having)])
+        ends = np.concatenate(([0], lengths.cumsum()))[home.searchsorted(np.arange(len(having) + 1))].tolist()
+        several_clauses = home == len(having)
+        shared = places[several_clauses].repeat(lengths[several_clauses])
         return scores, self._by_clause(slots, worth, ends, shared)
 
     def _by_clause(self, slots: Array, worth: Array, ends: list[int], shared: Array) -> Iterator[Array]:
@@ -232,8 +241,25 @@ class Candidates:
     def _matches(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Of every word of these slots that stands for a word of the request, those that are more alike later: the
         place of that, which of the slots it is, how alike, its impact, and the fields it stands in."""
-        index, reading = self.index, self.reading
-        rows = index.rows
+        reading = self.reading
+        variant, column, impacts, fields = self._seen_of(slots) if self._seen else self._had_by(slots, said)
+        later = variant.argsort(kind="stable")
+        variant = variant[later]
+        return reading.places[variant], column[later], reading.likeness[variant], impacts[later], fields[later]
+
+    def _seen_of(self, slots: Array) -> tuple[Array, Array, Array, Array]:
+        """What was seen of these slots when all postings of the request were looked up."""
+        assert self._seen is not None
+        variant, owner, impacts, fields = self._seen
+        columns: Array = np.full(self.index.size, -1, np.int32)
+        columns[slots] = np.arange(len(slots))
+        column = columns[owner]
+        hit = (column >= 0).nonzero()[0]
+        return variant[hit], column[hit], impacts[hit], fields[hit]
+
+    def _had_by(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array]:
+        """The same from the words of these slots."""
+        rows = self.index.rows
         keys, impacts = unpacked(*[rows[slot] for slot in slots.tolist()])
         found = said[keys >> FIELD_BITS]
         hit = (found >= 0).nonzero()[0]
@@ -241,13 +267,11 @@ class Candidates:
         if self._shared is not None:  # a word that stands for several words of the request
             order, starts, times = self._shared
             times = times[variant]
-            hit = np.repeat(hit, times)
-            ends = np.cumsum(times)
-            variant = order[np.arange(len(hit)) - np.repeat(ends - times - starts[variant], times)]
-        later = variant.argsort(kind="stable")
-        variant, hit = variant[later], hit[later]
-        columns = np.repeat(np.arange(len(slots), dtype=np.int32), index.words[slots])[hit]
-        return reading.places[variant], columns, reading.likeness[variant], impacts[hit], keys[hit] & FIELD_MASK
+            hit = hit.repeat(times)
+            ends = times.cumsum()
+            variant = order[np.arange(len(hit)) - (ends - times - starts[variant]).repeat(times)]
+        column = np.arange(len(slots), dtype=np.int32).repeat(self.index.words[slots])[hit]
+        return variant, column, impacts[hit], keys[hit] & FIELD_MASK
 
     def measure(self, slots: Array, near: Array | None = None) -> Array:
         """For each way to read the request and each of these slots a row of features (see NAMES); `near` as in
@@ -265,7 +289,7 @@ class Candidates:
         heard: Array = np.zeros((5, terms * count), np.float32)
         heard[0, cell] = likeness * impacts
         heard[1, cell] = likeness
-        heard[2:4, cell] = _FLAGS[:, fields] * likeness
+        heard[2:4, cell] = _FLAGS.take(fields, axis=1) * likeness
         heard[4, cell] = likeness == 1.0
         heard = heard.reshape(5, terms, count)
         out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
@@ -296,45 +320,48 @@ class Candidates:
         alike[:, :-1] = reading.inside[:, reading.places] * reading.likeness
         if self._shared is not None:
             order, starts, _ = self._shared
-            first: Array = np.unique(starts)
+            first = (starts[order] == np.arange(len(order))).nonzero()[0]
             alike[:, said[reading.terms[order[first]]]] = np.maximum.reduceat(alike[:, order], first, axis=1)
         own = index.name_terms[slots]
         counts = np.frombuffer(index.counts, np.int32)[own].astype(np.float32)
         weights = np.log1p((len(index) - counts + 0.5) / (counts + 0.5)) * (own >= 0)
         weights /= weights.sum(1, keepdims=True) + 1e-6
-        covered: Array = (alike[:, said[own]] * weights).sum(2)
+        covered: Array = np.vecdot(alike.take(said[own], axis=1), weights)
         return covered
 
     def _letters(self, slots: Array, out: Array) -> None:
         """The pairs of neighbouring words that each way shares with a tool, and how much of its name's letters."""
-        index, request, ways = self.index, self.reading.request, len(self.reading.ways)
-        marks, pairs = [0] * ways, [0] * ways
-        clauses = {term.stem: term.clauses for term in request.terms}
-        for term in request.terms:
-            if term.weight > 0.2:
-                bits = _trigrams(term.plain)
-                marks[0] |= bits
-                for clause in term.clauses if ways > 1 else ():
-                    marks[clause + 1] |= bits
-        for first, second in request.pairs:
-            bits = _pair(first, second)
-            pairs[0] |= bits
-            for clause in clauses[first] & clauses[second] if ways > 1 else ():
-                pairs[clause + 1] |= bits
-        rows = np.concatenate([signature(*both) for both in zip(marks, pairs, strict=True)]).reshape(ways, -1)
-        theirs = index.marks[slots].T.copy()
-        shared = np.bitwise_count(theirs[:, None] & rows.T[:, :, None])
-        alike = shared.reshape(2, index.marks.shape[1] // 2, ways, len(slots)).sum(1, np.uint16)
-        out[4] = alike[1] / np.array([min(8.0, both.bit_count() + 1.0) for both in pairs], np.float32)[:, None]
+        index, inside, terms = self.index, self.reading.inside, self.reading.request.terms
+        telling = [n for n, term in enumerate(terms) if term.weight > 0.2]
+        marks = _united([_trigrams(terms[n].plain) for n in telling], inside[:, telling])
+        both = self.reading.request.pairs
+        first, second = zip(*both, strict=True) if both else ((), ())
+        pairs = _united([_pair(terms[a].stem, terms[b].stem) for a, b in both], inside[:, first] & inside[:, second])
+        asked = np.concatenate((marks, pairs), axis=1).T.copy()
+        theirs = index.marks.take(slots, axis=0).T.copy()
+        shared = np.bitwise_count(theirs[:, None] & asked[:, :, None])
+        alike = shared.reshape(2, len(asked) // 2, len(inside), len(slots)).sum(1, np.uint16)
+        out[4] = alike[1] / np.minimum(np.bitwise_count(pairs).sum(1, np.float32) + 1, 8)[:, None]
         out[5] = alike[0] / index.trigram_counts[slots]
 
 
-_trigrams = lru_cache(maxsize=50_000)(trigrams)
+def _united(bits: list[bytes], inside: Array) -> Array:
+    """Which of these bits each way to read a request has, by which of them are inside of it."""
+    if not bits:
+        return np.zeros((len(inside), BITS // 64), np.uint64)
+    rows: Array = np.frombuffer(b"".join(bits), np.uint64).reshape(len(bits), -1)
+    united: Array = np.bitwise_or.reduce(inside[:, :, None] * rows, axis=1)
+    return united
 
 
 @lru_cache(maxsize=50_000)
-def _pair(first: str, second: str) -> int:
-    return pairs_of([first, second])
+def _trigrams(word: str) -> bytes:
+    return trigrams(word).to_bytes(BITS // 8, "little")
+
+
+@lru_cache(maxsize=50_000)
+def _pair(first: str, second: str) -> bytes:
+    return pairs_of([first, second]).to_bytes(BITS // 8, "little")
 
 
 # By the bits of the fields: in the description, in parameters.

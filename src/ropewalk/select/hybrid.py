@@ -41,10 +41,15 @@ class Ranking:
 
 
 @lru_cache(maxsize=2)
-def weight_row(with_model: bool) -> tuple[float, ...]:
+def weight_row(with_model: bool) -> Array:
     """The weights in the order of NAMES."""
     table = weights.MODEL if with_model else weights.PLAIN
-    return tuple(table.get(name, 0.0) for name in NAMES)
+    return np.array([table.get(name, 0.0) for name in NAMES])
+
+
+@lru_cache(maxsize=2)
+def _single(with_model: bool) -> Array:
+    return weight_row(with_model).astype(np.float32)
 
 
 def rank(
@@ -65,7 +70,7 @@ def rank(
     if not len(slots):
         return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), found)
     measured = found.measure(slots, near)
-    values = measured @ np.array(weight_row(near is not None), np.float32)
+    values = measured @ _single(near is not None)
     words = values
     if past and remembered is not None:
         columns = [past[slot][0] if slot in past else -1 for slot in slots.tolist()]
@@ -74,7 +79,7 @@ def rank(
     best_way, chance = shares.argmax(0), shares.sum(0)
     order = np.argsort(-chance, kind="stable")
     choice = len(index) if allowed is None else int(allowed.sum())
-    sure = sureness(words, reading.shares, choice, near is not None)
+    sure = sureness(words, reading.shares, choice, near is not None, shares if words is values else None)
     if past:
         sure = max(sure, _logistic(SURE_AGAIN * (past.get(int(slots[order[0]]), (0, 0.0))[1] - LIKE_BEFORE)))
     scores = sure * (chance[order] / chance[order[0]]) ** FALL
@@ -92,21 +97,23 @@ def chances(values: Array, shares: Array, others: Array | float = 0.0) -> Array:
     return likely
 
 
-def evidence(values: Array, shares: Array, usual: float) -> tuple[float, float]:
+def evidence(values: Array, shares: Array, usual: float, known: Array | None = None) -> tuple[float, float]:
     """What tells whether a request has a tool among these: the chance of the first five, and by how much the best one's
     value is above the middle one's.
 
     Where there are fewer than CANDIDATES, tools of a usual value stand in for the others, so that the best of a few
-    is not likely only because they are few."""
+    is not likely only because they are few. `known` are the chances without those, where they were worked out."""
     missing = max(0, CANDIDATES - values.shape[1])
-    likely = chances(values, shares, missing * math.exp(usual))
+    likely = chances(values, shares, missing * math.exp(usual)) if missing or known is None else known
     chance = likely.sum(0)
     best = int(chance.argmax())
-    five = sum(sorted(chance.tolist())[-5:])
-    way = values[likely[:, best].argmax()].tolist()
-    ordered = sorted(way + [usual] * missing)
-    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-    return five, way[best] - middle
+    five = sum(np.sort(chance)[-5:].tolist())
+    way = values[likely[:, best].argmax()]
+    ordered = np.full(len(way) + missing, usual)
+    ordered[: len(way)] = way
+    ordered.sort()
+    middle = (ordered.item((len(ordered) - 1) // 2) + ordered.item(len(ordered) // 2)) / 2
+    return five, way.item(best) - middle
 
 
 def _past(index: Index, remembered: Recalled, allowed: Array | None) -> dict[int, tuple[int, float]]:
@@ -116,11 +123,11 @@ def _past(index: Index, remembered: Recalled, allowed: Array | None) -> dict[int
     return {slot: one for slot, one in slots.items() if allowed is None or allowed[slot]}
 
 
-def sureness(values: Array, shares: Array, choice: int, with_model: bool) -> float:
+def sureness(values: Array, shares: Array, choice: int, with_model: bool, known: Array | None = None) -> float:
     """How likely a tool for the request is among the first five, of a `choice` of so many tools: the best of many is
-    more often good by chance."""
+    more often good by chance. `known` as in `evidence`."""
     sure = weights.SURE["model" if with_model else "plain"]
-    five, value = evidence(values, shares, sure["usual"])
+    five, value = evidence(values, shares, sure["usual"], known)
     return _logistic(sure["bias"] + sure["five"] * five + sure["value"] * value + sure["size"] * size_of(choice))
 
 

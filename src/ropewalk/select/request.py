@@ -7,7 +7,7 @@ into clauses, since each may need a tool of its own.
 from __future__ import annotations
 
 import re
-from itertools import islice, pairwise
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ _SOFT_CUT: Final = re.compile(r",\s+|\s+and\s+|\s+then\s+")
 _QUOTE: Final = re.compile("[\"“«'`]")  # without one of these, or without a digit, a text need not be searched for more
 _DIGIT: Final = re.compile(r"\d")
 _BEGIN: Final = itemgetter(0)
+_INSIDE: Final = tuple([frozenset((clause,)) for clause in range(MOST_CLAUSES)])
 
 _QUOTED_WEIGHT, _ADDRESS_WEIGHT, _CODE_WEIGHT, _TALK_WEIGHT = 0.35, 0.2, 0.1, 0.3
 _TALK: Final = """want need help please find give tell show know provide information info looking look wondering wonder
@@ -54,12 +55,12 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as read. `stems` are those of all its words, `pairs` neighbouring ones; `joined` may be words written
-    apart."""
+    """A request as read. `stems` are those of all its words, `pairs` the places of neighbouring terms; `joined` may be
+    words written apart."""
 
     text: str
     terms: tuple[Term, ...]
-    pairs: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[int, int], ...]
     joined: tuple[tuple[str, int, int], ...]
     clauses: int
     stems: frozenset[str] = frozenset()
@@ -76,11 +77,12 @@ def read_request(text: str) -> Request:
     spans = _light(text)
     cuts = _clauses(text, spans)
     found: dict[str, list[Any]] = {}
-    order: list[tuple[str, str, int]] = []
+    near: list[tuple[int, int, str]] = []
     talk = _talk_stems()
     everything = placed(text, 2000)
     kept = [word for word in everything if word[1] not in STOP] or everything
     clause, last = 0, len(cuts)
+    before: tuple[int, int, str] | None = None  # the clause, the place and the word that came before
     for stem, plain, start in kept:
         while clause < last and cuts[clause] <= start:
             clause += 1
@@ -94,25 +96,25 @@ def read_request(text: str) -> Request:
             weight *= _TALK_WEIGHT
         known = found.get(stem)
         if known is None:
-            found[stem] = [plain, weight, {clause}]
+            known = found[stem] = [len(found), plain, weight, _INSIDE[clause]]
         else:
-            known[1] = max(known[1], weight)
-            known[2].add(clause)
-        order.append((stem, plain, clause))
-    terms = [Term(stem, plain, weight, frozenset(inside)) for stem, (plain, weight, inside) in found.items()]
-    near = [(a, b) for a, b in pairwise(order) if a[2] == b[2]]
+            known[2] = max(known[2], weight)
+            known[3] |= _INSIDE[clause]
+        if before is not None and before[0] == clause:
+            near.append((before[1], known[0], before[2] + plain))
+        before = (clause, known[0], plain)
+    terms = [Term(stem, plain, weight, inside) for stem, (_, plain, weight, inside) in found.items()]
     if len(terms) > MOST_WORDS:
-        terms = sorted(terms, key=lambda term: -term.weight)[:MOST_WORDS]
-        left = {term.stem for term in terms}
-        near = [(a, b) for a, b in near if a[0] in left and b[0] in left]
-    place = {term.stem: n for n, term in enumerate(terms)}
-    pairs = tuple(dict.fromkeys([(a[0], b[0]) for a, b in near]))[:120]
-    if not text.isascii():
-        near = [(a, b) for a, b in near if a[1].isascii() and b[1].isascii()]
-    joined = {a[1] + b[1]: (place[a[0]], place[b[0]]) for a, b in near}
+        left = sorted(range(len(terms)), key=lambda place: -terms[place].weight)[:MOST_WORDS]
+        terms, moved = [terms[place] for place in left], {place: n for n, place in enumerate(left)}
+        near = [(moved[a], moved[b], both) for a, b, both in near if a in moved and b in moved]
+    pairs = tuple(dict.fromkeys([(a, b) for a, b, _ in near]))[:120]
+    joined = {both: (a, b) for a, b, both in near if both.isascii()}
     stems_of = stemmer().stem
     whole = [(stems_of[word], *both) for word, both in islice(joined.items(), 60)]
-    stems = frozenset([word[0] for word in everything[:400]] + [term.stem for term in terms])
+    stems = frozenset([word[0] for word in everything[:400]])
+    if len(everything) > 400:
+        stems |= {term.stem for term in terms}
     return Request(text, tuple(terms), pairs, tuple(whole), last + 1, stems)
 
 

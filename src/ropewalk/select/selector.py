@@ -185,6 +185,8 @@ class Selector:
         )
 
     def _hybrid(self, request: Request, options: Options) -> tuple[list[dict[str, Json]], int]:
+        import numpy as np
+
         from .explanation import explained
         from .features import Reading
         from .hybrid import rank
@@ -194,9 +196,7 @@ class Selector:
         reading = Reading(index, request)
         remembered = self._usage.recall(reading) if self._learn else None
         ranking = rank(index, reading, self._allowed(options), near, remembered)
-        both = zip(ranking.scores.tolist(), ranking.slots.tolist(), strict=True)
-        scored = [(score, slot, n) for n, (score, slot) in enumerate(both)]
-        kept, total = self._cut(scored, options)
+        kept, total = self._cut(ranking.scores.astype(np.float64), ranking.slots, options)
         reasons = explained(ranking, [place for _, _, place in kept]) if kept else []
         return [self._result(slot, score, why) for (score, slot, _), why in zip(kept, reasons, strict=True)], total
 
@@ -213,26 +213,25 @@ class Selector:
         allowed = self._allowed(options)
         if allowed is not None:
             scores = np.where(allowed, scores, 0)
-        slots = np.flatnonzero(scores > 0).tolist()
-        kept, total = self._cut([(float(scores[slot]), slot, slot) for slot in slots], options)
+        slots = np.flatnonzero(scores > 0)
+        kept, total = self._cut(scores[slots].astype(np.float64), slots, options)
         terms = {term.stem: term.plain for term in request.terms}
         having = self._having
         return [self._result(slot, score, having(slot, terms, options.strategy)) for score, slot, _ in kept], total
 
-    def _cut(self, scored: list[tuple[float, int, int]], options: Options) -> tuple[list[tuple[float, int, int]], int]:
-        """The best of (score, slot, place): past success counts, equals stand by name."""
+    def _cut(self, scores: Array, slots: Array, options: Options) -> tuple[list[tuple[float, int, int]], int]:
+        """The best as (score, slot, place): past success counts, equals stand by name."""
+        import numpy as np
+
         rated = []
         cards, rates = self._index.cards, self._usage.rates() if self._learn else {}
-        if not rates and not options.recent:  # nothing moves a score: the others need not be looked at
-            scored = [one for one in scored if one[0] >= options.threshold and one[0] > 0]
-            scored.sort(reverse=True)
-            total = len(scored)
-            if total > options.max_results:
-                last = scored[options.max_results - 1][0] - 1e-4
-                scored = [one for one in scored if one[0] >= last]
-        else:
-            total = 0
-        for score, slot, place in scored:
+        total, most, places = 0, options.max_results, np.arange(len(scores))
+        if not rates and not options.recent:  # nothing moves a score: who is far behind need not be looked at
+            places = ((scores >= options.threshold) & (scores > 0)).nonzero()[0]
+            total, left = len(places), scores[places]
+            if total > most:
+                places = places[left >= np.partition(left, total - most)[total - most] - 1e-4]
+        for score, slot, place in zip(scores[places].tolist(), slots[places].tolist(), places.tolist(), strict=True):
             card = cards[slot]
             assert card is not None
             rate = rates.get(card.key)
