@@ -29,6 +29,7 @@ def test_a_failed_run_is_retried_and_keeps_what_was_done(served: Served) -> None
     assert served.get(f"/api/runs/{id}").json()["nodes"][0] == before
     again = served.post(f"/api/runs/{id}/retry", {})
     assert (again.status_code, again.json()["error"]["kind"]) == (409, "NothingToRetry")
+    assert '("nodes" in the body)' in again.json()["error"]["message"]
     begun = served.post(f"/api/runs/{id}/retry", {"nodes": ["a"]})
     assert (begun.status_code, begun.json()) == (202, {"runId": id, "status": "running"})
     assert ended(served, id)["status"] == "completed"
@@ -47,6 +48,12 @@ def test_a_fork_has_its_own_input_and_the_runs_are_compared(served: Served) -> N
     assert [(node["path"], node["value"]) for node in found["nodes"]] == [("a", [{"path": "", "a": 2, "b": 6}])]
     plain = served.post(f"/api/runs/{id}/fork", {"wait": 20}).json()
     assert plain["results"] == {"a": 2, "b": 2}
+    assert "result" not in plain
+    again = served.post(f"/api/runs/{id}/retry", {"nodes": ["b"], "wait": 20}).json()
+    assert set(again) == set(served.post("/api/runs", {"document": document, "input": {"n": 1}, "wait": 20}).json()) - {
+        "new"
+    }
+    assert "result" not in served.post(f"/api/runs/{id}/resume", {}).json()
     taken = served.post(f"/api/runs/{id}/fork", {"runId": other})
     assert (taken.status_code, taken.json()["error"]["kind"]) == (409, "NothingToRetry")
     assert served.get(f"/api/runs/{id}/diff", params={"with": "nope"}).status_code == 404

@@ -169,7 +169,9 @@ def test_tools_are_listed_and_called(served: Served) -> None:
     assert [one["name"] for one in chosen["results"]] == ["add"]
     wrong = served.post("/api/tools/add", {"arguments": {"a": "x"}})
     assert (wrong.status_code, wrong.json()["error"]["problems"][0]["path"]) == (422, "args.a")
-    assert served.post("/api/tools/fail", {"arguments": {}}).status_code == 502
+    assert wrong.json()["error"]["message"].startswith("tool add: ")
+    failed = served.post("/api/tools/fail", {"arguments": {}})
+    assert (failed.status_code, failed.json()["error"]["message"]) == (502, "tool fail: no luck")
     missing = served.get("/api/tools/ad")
     assert (missing.status_code, missing.json()["error"]["message"]) == (404, "no tool 'ad'; did you mean 'add'?")
 
@@ -191,7 +193,9 @@ def test_a_tool_whose_server_cannot_be_reached_is_missing_for_that_reason(tmp_pa
         ({"document": chain(call("a", "add", a=1)), "variables": {"x": "\x00"}}, 422, "NUL"),
         ({"document": chain(call("a", "add", a=1)), "wait": -1}, 422, "body.wait"),
         ({"document": chain(call("a", "add", a=1)), "runId": "a\x00"}, 422, "NUL"),
-        ({"document": chain(call("a", "add", a=1)), "nope": 1}, 422, "body.nope"),
+        ({"document": chain(call("a", "add", a=1)), "nope": 1}, 422, "body.nope: no such key; there are "),
+        ({"document": chain(call("a", "add", a=1)), "inputs": 1}, 422, "; did you mean input?"),
+        ({"definition": {"knd": "chain", "id": "x"}}, 422, "body.definition.knd: no such key; there are kind, id"),
         ({"document": chain(call("a", "add", a=2**63))}, 422, "64"),
         ({"document": "tools.py"}, 422, "a definition is an object"),
     ],
@@ -201,6 +205,36 @@ def test_a_wrong_request_runs_nothing_and_says_why(served: Served, body: Any, st
     found = served.post("/api/runs", body)
     assert (found.status_code, says in found.json()["error"]["message"]) == (status, True), found.text
     assert served.get("/api/runs").json()["runs"][:1] == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "says"),
+    [
+        ("GET", "/api/rums", 404, "no route /api/rums; did you mean /api/runs?"),
+        ("POST", "/api/rums", 404, "no route /api/rums; did you mean /api/runs?"),
+        ("DELETE", "/api/runs", 405, "/api/runs takes GET and POST, not DELETE"),
+        ("GET", "/api/runs?status=complete", 422, "no run has the status 'complete'; did you mean completed?"),
+        ("GET", "/api/runs?status=x", 422, "there are running, waiting, completed, "),
+        (
+            "GET",
+            "/api/runs?since=yesterday",
+            422,
+            "query.since: 'yesterday' is no time: seconds since the epoch, or 20",
+        ),
+        ("GET", "/api/runs?since=nan", 422, "query.since: 'nan' is no time"),
+    ],
+)
+def test_a_wrong_address_says_what_would_be_right(
+    served: Served, method: str, path: str, status: int, says: str
+) -> None:
+    found = served.client.request(method, path)
+    assert (found.status_code, says in found.json()["error"]["message"]) == (status, True), found.text
+
+
+def test_runs_are_listed_since_a_time(served: Served) -> None:
+    served.post("/api/runs", {"document": chain(call("a", "add", a=1)), "wait": 20})
+    for since, some in (("0", True), ("2020-01-01", True), ("2020-01-01T00:00:00+02:00", True), ("4e9", False)):
+        assert bool(served.get("/api/runs", params={"since": since}).json()["runs"]) == some
 
 
 def test_what_is_no_json_within_the_limits_is_refused_in_time(served: Served) -> None:

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..dialects.records import Outcome, outcome
+from ..errors import InvalidValue
 from ..events import Event
-from ..journal.journal import ENDS, Definition, Entry, Pruned, RunRow
+from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
 from ..journal.offloop import off_loop
 from ..journal.sql_rows import CHUNK
 from ..journal.waiting import open_waits, shown
-from ..values import Json
+from ..values import Json, closest
 from .pinned import SAME
 from .steps import endings, event_of, steps, summary
 
@@ -54,6 +55,11 @@ class Runs:
         """The newest runs first, without their large values; with `all` also those that are part of
         another: flows that it called as tools. `status` may be several, `flow` is a definition's id or name;
         the list goes on behind the run `after`."""
+        for one in statuses(status or ()):
+            if one not in STATUSES:
+                near = closest(one, STATUSES)
+                hint = f"did you mean {near}?" if near else f"there are {', '.join(STATUSES)}"
+                raise InvalidValue("status", f"no run has the status {one!r}; {hint}")
         return self.store.list_runs(
             status=status,
             kind=kind,

@@ -17,7 +17,7 @@ from ...values import Json, check_json
 from .answers import Answer, Route, Served
 from .given import Definition, Document, loaded_of
 from .live import Live
-from .runs import Awaited, Going, RunId, known, set_going
+from .runs import Awaited, Going, RunId, ended, known, set_going
 
 
 class Again(Awaited):
@@ -74,7 +74,7 @@ async def retry(run_id: RunId, given: Again, app: Served, live: Going) -> Answer
 async def resume(run_id: RunId, given: Awaited, app: Served, live: Going) -> Answer:
     """Go on with a run whose process is gone, or that waits without one."""
     if known(app, run_id).status in ENDS:
-        return Answer({"runId": run_id, **await app.resume(run_id)}, 200)
+        return Answer({"runId": run_id, **ended(await app.resume(run_id))}, 200)
     return await set_going(live, run_id, given.wait, lambda take: app.resume(run_id, on_event=take))
 
 

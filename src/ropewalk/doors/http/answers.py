@@ -26,6 +26,7 @@ from ...errors import (
     NoExecutor,
     NotFound,
     PartOfRun,
+    Problem,
     RopewalkError,
     RunBusy,
     RunStopped,
@@ -40,6 +41,7 @@ from ...errors import (
 )
 from ...source import load
 from ...told import error_data, problem_data
+from .wording import message_of, no_route, unknown_key
 
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     # The first line that fits decides, so the narrower kinds stand first.
@@ -165,17 +167,22 @@ class Route(APIRoute):
 
 def answer_error(_: Request, error: Exception) -> Answer:
     """A RopewalkError, told."""
-    return Answer(error_data(error), status_of(error))
+    return Answer(error_data(error, message_of(error)), status_of(error))
 
 
-def answer_refusal(_: Request, error: Exception) -> Answer:
+def answer_refusal(request: Request, error: Exception) -> Answer:
     """What the framework refuses (an unknown path, a wrong method, a body that is no JSON), in the same shape."""
     assert isinstance(error, HTTPException) or hasattr(error, "status_code")
     detail: Any = getattr(error, "detail", "")
     problems = detail if isinstance(detail, list) else []
-    message = problems[0]["message"] if problems else str(detail)
-    data = {"error": {"kind": "Refused", "message": message, "problems": problems}}
-    return Answer(data, getattr(error, "status_code", 500), headers=getattr(error, "headers", None))
+    status, headers = getattr(error, "status_code", 500), getattr(error, "headers", None)
+    kind, message = "InvalidRequest", problems[0]["message"] if problems else str(detail)
+    if detail in ("Not Found", "Method Not Allowed"):  # the framework's own words
+        kind, message = no_route(request, status) or (kind, message)
+        status = 404 if kind == "NotFound" else status
+    elif status == 404:
+        kind = "NotFound"
+    return Answer({"error": {"kind": kind, "message": message, "problems": problems}}, status, headers=headers)
 
 
 def answer_misfit(request: Request, error: Exception) -> Answer:
@@ -184,16 +191,15 @@ def answer_misfit(request: Request, error: Exception) -> Answer:
     if isinstance(error.body, bytes):  # which was not read as JSON
         said = f"the body is sent as {request.headers.get('content-type') or 'nothing'}; send it as application/json"
         return Answer({"error": {"kind": "InvalidRequest", "message": said, "problems": []}}, 415)
-    problems = [
-        {
-            "file": None,
-            "line": None,
-            "column": None,
-            "path": ".".join(str(part) for part in found["loc"]),
-            "message": found["msg"],
-            "suggestion": None,
-        }
-        for found in error.errors()
-    ]
-    said = "; ".join(f"{p['path']}: {p['message']}" for p in problems)
-    return Answer({"error": {"kind": "InvalidRequest", "message": said, "problems": problems}}, 422)
+    problems = [_misfit(request, found) for found in error.errors()]
+    said = "; ".join(map(str, problems))
+    data = {"kind": "InvalidRequest", "message": said, "problems": [problem_data(one) for one in problems]}
+    return Answer({"error": data}, 422)
+
+
+def _misfit(request: Request, found: dict[str, Any]) -> Problem:
+    path = ".".join(str(part) for part in found["loc"])
+    if found["type"] != "extra_forbidden":
+        return Problem(path=path, message=found["msg"])
+    message, near = unknown_key(request, found["loc"])
+    return Problem(path=path, message=message, suggestion=near)

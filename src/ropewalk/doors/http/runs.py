@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -15,7 +17,7 @@ from ...app import App
 from ...draw import graph_data
 from ...engine.again import check_same
 from ...engine.engine import new_run_id
-from ...errors import NotFound
+from ...errors import InvalidValue, NotFound
 from ...fitting import check_input, check_variables
 from ...journal.journal import NewRun as Begun
 from ...journal.journal import RunRow
@@ -88,8 +90,13 @@ async def set_going(live: Live, run_id: str, wait: float, start: Start, **told: 
     if wait:
         done, _ = await asyncio.wait({task}, timeout=wait)
         if done:
-            return Answer({"runId": run_id, **told, **task.result()}, 200)
+            return Answer({"runId": run_id, **told, **ended(task.result())}, 200)
     return Answer({"runId": run_id, "status": "running", **told}, 202)
+
+
+def ended(result: Mapping[str, Json]) -> dict[str, Json]:
+    """A result in the words of its notation, without the name for it that every outcome has in Python."""
+    return {name: result[name] for name in result if name != "result" or not {"results", "data"} & set(result)}
 
 
 @router.get("")
@@ -99,7 +106,9 @@ def ls(
     kind: Annotated[str | None, Query(max_length=50)] = None,
     definition: Annotated[str | None, Query(max_length=500, description="The id of a definition.")] = None,
     text: Annotated[str | None, Query(max_length=500, description="In id, name, definition or error.")] = None,
-    since: Annotated[float | None, Query(description="Seconds since the epoch.")] = None,
+    since: Annotated[
+        str | None, Query(max_length=50, description="Seconds since the epoch, or 2026-11-01T12:30:00Z (else UTC).")
+    ] = None,
     all: Annotated[bool, Query(description="Also those that are part of another.")] = False,
     after: Annotated[
         str | None, Query(max_length=500, description="The id of a run: the list goes on behind it.")
@@ -111,7 +120,14 @@ def ls(
     for name, value in given.items():
         check_json(value, name)
     rows = app.runs.list(
-        status=status, kind=kind, definition_id=definition, text=text, since=since, after=after, all=all, limit=limit
+        status=status,
+        kind=kind,
+        definition_id=definition,
+        text=text,
+        since=_instant(since),
+        after=after,
+        all=all,
+        limit=limit,
     )
     standing = app.runs.standing(rows)
     told = []
@@ -167,6 +183,21 @@ def get(run_id: RunId, app: Served) -> Answer:
     """One run with every recorded step."""
     known(app, run_id)
     return Answer(app.runs.get(run_id))
+
+
+def _instant(since: str | None) -> float | None:
+    if since is None:
+        return None
+    try:
+        at = float(since)
+    except ValueError:
+        try:
+            at = (time if (time := datetime.fromisoformat(since)).tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        except ValueError:
+            at = math.nan
+    if not math.isfinite(at):
+        raise InvalidValue("query.since", f"{since!r} is no time: seconds since the epoch, or 2026-11-01T12:30:00Z")
+    return at
 
 
 async def _arguments(app: App, run_id: str) -> Mapping[str, Json]:
