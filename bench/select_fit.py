@@ -67,7 +67,7 @@ class Case:
 
 def prepare(one: Set, minilm: Once | None) -> tuple[Index, Vectors | None]:
     index = Index()
-    slots = [index.add(card_of(tool)) for tool in one.tools]
+    slots = index.add([card_of(tool) for tool in one.tools])
     if minilm is None:
         return index, None
     vectors = Vectors(minilm)

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .index import BITS, FIELD_BITS, FIELD_MASK, Index, pairs_of, trigrams, unpacked
+from .contents import BITS, pairs_of, signatures, trigrams
+from .index import FIELD_BITS, FIELD_MASK, Index, unpacked
 from .lexicon import lexicon, products
 from .request import Request, Term
 from .synonyms import groups
@@ -356,12 +357,12 @@ def _united(bits: list[bytes], inside: Array) -> Array:
 
 @lru_cache(maxsize=50_000)
 def _trigrams(word: str) -> bytes:
-    return trigrams(word).to_bytes(BITS // 8, "little")
+    return signatures([trigrams(word)], BITS).tobytes()
 
 
 @lru_cache(maxsize=50_000)
 def _pair(first: str, second: str) -> bytes:
-    return pairs_of([first, second]).to_bytes(BITS // 8, "little")
+    return signatures([pairs_of([first, second])], BITS).tobytes()
 
 
 # By the bits of the fields: in the description, in parameters.

@@ -12,39 +12,22 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections import Counter
-from itertools import pairwise
-from struct import Struct
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
-from zlib import crc32
 
 import numpy as np
 
 from .card import FIELDS, Card
+from .contents import BITS, NAME_WORDS, Contents, contents_of, signatures
 from .lexicon import Lexicon, lexicon
 from .spelling import Spelling
-from .text import STOP, Word, normalised, told, words
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# Weight and length normalisation of the fields of card.FIELDS, and their usual lengths. The lengths are fixed, not
-# measured: so an impact stays right whatever comes and goes.
-WEIGHTS: Final = (3.0, 1.6, 1.0, 0.5, 0.8)
-LEVELLING: Final = (0.3, 0.6, 0.6, 0.7, 0.3)
-USUAL: Final = (4.0, 14.0, 6.0, 35.0, 4.0)
 SATURATION: Final = 1.2
-
-BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
-NAME_WORDS: Final = 8
 FIELD_BITS: Final = len(FIELDS)
 FIELD_MASK: Final = (1 << FIELD_BITS) - 1
 _RECORD: Final = 8  # bytes of a posting
-_MEANT: Final = (1.0, 0.7, 0.25, 0.4)  # what words count for meaning: of name, description, parameters, category
-_BITS: Final = tuple([1 << n for n in range(BITS)])
-_FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
-
-
-_record: Final = Struct("=if").pack
 
 
 def unpacked(*records: bytes | bytearray) -> tuple[Array, Array]:
@@ -53,10 +36,14 @@ def unpacked(*records: bytes | bytearray) -> tuple[Array, Array]:
     return joined[::2], joined[1::2].view(np.float32)
 
 
-def _place(posting: bytearray, slot: int) -> int:
-    """Where the record of a slot begins, or would."""
+def _packed(numbers: Array, impacts: Array) -> bytes:
+    return np.stack((numbers, impacts.view(np.int32)), axis=1).tobytes()
+
+
+def _place(posting: bytearray, key: int) -> int:
+    """Where the record of a slot (with any fields) is, or would be."""
     with memoryview(posting) as records, records.cast("i") as numbers:
-        return bisect_left(numbers[::2], slot << FIELD_BITS) * _RECORD
+        return bisect_left(numbers[::2], key & ~FIELD_MASK) * _RECORD
 
 
 class Index:
@@ -120,10 +107,22 @@ class Index:
 
     # --- changes ------------------------------------------------------------------------------
 
-    def add(self, card: Card) -> int:
-        """Add a tool, or replace the one of the same key; gives its slot."""
-        if card.key in self.slots:
-            self.remove(card.key)
+    def add(self, cards: list[Card]) -> list[int]:
+        """Add tools, or replace those of the same key; gives their slots. No two are of one key."""
+        for card in cards:
+            if card.key in self.slots:
+                self.remove(card.key)
+        if not cards:
+            return []
+        last = not self._free
+        slots = [self._slot(card) for card in cards]
+        self._put(slots, [contents_of(card) for card in cards], last)
+        self.alive[slots] = True
+        self.version += 1
+        self.read.clear()
+        return slots
+
+    def _slot(self, card: Card) -> int:
         if self._free:
             slot = self._free.pop()
             self.cards[slot] = card
@@ -136,10 +135,6 @@ class Index:
         self.slots[card.key] = slot
         for place, name in self._places(card):
             place.setdefault(name, set()).add(slot)
-        self._fill(slot, card)
-        self.alive[slot] = True
-        self.version += 1
-        self.read.clear()
         return slot
 
     def remove(self, key: str) -> bool:
@@ -157,7 +152,7 @@ class Index:
         for number in unpacked(self.rows[slot])[0].tolist():
             term = number >> FIELD_BITS
             posting = self.postings[term]
-            at = _place(posting, slot)
+            at = _place(posting, slot << FIELD_BITS)
             del posting[at : at + _RECORD]
             self.counts[term] -= 1
             if not posting:
@@ -182,11 +177,8 @@ class Index:
         self._free_terms.append(term)
         self.spelling.drop(word)
 
-    def term(self, word: str) -> int:
-        """The number of a word, given to it when it is new."""
-        known = self.terms.get(word)
-        if known is not None:
-            return known
+    def _term(self, word: str) -> int:
+        """A number for a new word."""
         if self._free_terms:
             made = self._free_terms.pop()
             self._words[made] = word
@@ -198,108 +190,55 @@ class Index:
         self.terms[word] = made
         return made
 
-    def _fill(self, slot: int, card: Card) -> None:
-        name = words(normalised(card.texts[0]), _FIELD_LIMITS[0])
-        kept = [[(word.stem, word.plain) for word in self._opened(name)]]
-        kept += [told(normalised(text), most) for text, most in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)]
-        tf: dict[str, float] = {}
-        where: dict[str, int] = {}
-        spelt = self.spelling.stems
-        for number, field in enumerate(kept):
-            if not field:
-                continue
-            levelled = 1 - LEVELLING[number] + LEVELLING[number] * len(field) / USUAL[number]
-            share, bit = WEIGHTS[number] / levelled, 1 << number
-            for stem, count in Counter([stem for stem, _ in field]).items():
-                tf[stem] = tf.get(stem, 0.0) + share * (count if count < 4 else 4)
-                where[stem] = where.get(stem, 0) | bit
-        for stem, plain in [one for field in kept for one in field if one[1] not in spelt]:
-            self.spelling.put(plain, stem)
-        terms, postings, counts = self.terms, self.postings, self.counts
-        row, last, own = list[bytes](), slot + 1 == len(self.cards), slot << FIELD_BITS
-        for (stem, amount), fields in zip(tf.items(), where.values(), strict=True):
-            known = terms.get(stem)
-            number = self.term(stem) if known is None else known
-            impact = amount / (SATURATION + amount)
-            row.append(_record(number << FIELD_BITS | fields, impact))
+    def _put(self, slots: list[int], found: list[Contents], last: bool) -> None:
+        """Keep what is in some tools, `last` when no tool has a slot behind theirs. All at once: a step of numpy costs
+        much the same for one as for a hundred."""
+        own, spelt = np.array(slots, np.int32), self.spelling.stems
+        for one in found:
+            for stem, plain in one.told:
+                if plain not in spelt:
+                    self.spelling.put(plain, stem)
+        numbers: Array = np.array([number for one in found for number in self._numbers(one.amounts)], np.int32)
+        fields: Array = np.array([bits for one in found for bits in one.fields.values()], np.int32)
+        amounts: Array = np.array([amount for one in found for amount in one.amounts.values()], np.float64)
+        impacts = (amounts / (SATURATION + amounts)).astype(np.float32)
+        lengths: Array = np.array([len(one.amounts) for one in found], np.int32)
+        self.words[own] = lengths
+        rows, start = _packed(numbers << FIELD_BITS | fields, impacts), 0
+        for slot, end in zip(slots, (lengths.cumsum() * _RECORD).tolist(), strict=True):
+            self.rows[slot] = rows[start:end]
+            start = end
+        order = numbers.argsort(kind="stable")
+        self._post(numbers[order], (own.repeat(lengths) << FIELD_BITS | fields)[order], impacts[order], last)
+        self._fill(own, found)
+
+    def _numbers(self, stems: Iterable[str]) -> list[int]:
+        numbers = [*map(self.terms.get, stems)]
+        return [self._term(stem) if number is None else number for stem, number in zip(stems, numbers, strict=True)]
+
+    def _post(self, numbers: Array, keys: Array, impacts: Array, last: bool) -> None:
+        """Put postings where they belong: those of a word one after the other, by slot."""
+        records, postings = _packed(keys, impacts), self.postings
+        ends = np.append((numbers[1:] != numbers[:-1]).nonzero()[0] + 1, len(numbers)) if len(numbers) else numbers
+        different = numbers[ends - 1]
+        np.frombuffer(self.counts, np.int32)[different] += np.diff(ends, prepend=0).astype(np.int32)
+        start = 0
+        for number, end in zip(different.tolist(), ends.tolist(), strict=True):
             posting = postings[number]
             if last:
-                posting += _record(own | fields, impact)
+                posting += records[start * _RECORD : end * _RECORD]
             else:
-                at = _place(posting, slot)
-                posting[at:at] = _record(own | fields, impact)
-            counts[number] += 1
-        self.rows[slot] = b"".join(row)
-        self.words[slot] = len(row)
-        self._columns_of(slot, kept, name)
+                for n in range(start, end):
+                    at = _place(posting, keys.item(n))
+                    posting[at:at] = records[n * _RECORD : (n + 1) * _RECORD]
+            start = end
 
-    def _columns_of(self, slot: int, kept: list[list[tuple[str, str]]], name: list[Word]) -> None:
-        own = list(dict.fromkeys(self.terms[stem] for stem, plain in kept[0] if plain not in STOP))[:NAME_WORDS]
-        self.name_terms[slot] = -1
-        self.name_terms[slot, : len(own)] = own
-        self.described[slot] = max(1, len({stem for stem, _ in kept[1]}))
-        marks = trigrams("".join([word.plain for word in _pieces(name)]))
-        pairs = pairs_of([stem for stem, _ in kept[0]]) | pairs_of([stem for stem, _ in kept[1]])
-        self.marks[slot] = signature(marks, pairs | pairs_of([stem for stem, _ in kept[2]]))
-        self.trigram_counts[slot] = max(1, marks.bit_count())
-        rows_of, rows, weights = self.lexicon.rows, list[int](), list[float]()
-        for words_of, weight in zip((kept[0], kept[1][:80], kept[2][:40], kept[4][:20]), _MEANT, strict=True):
-            for _, plain in words_of:
-                pieces = rows_of(plain)
-                if len(pieces) == 1:
-                    rows.append(pieces[0])
-                    weights.append(weight)
-                elif pieces:
-                    rows += pieces
-                    weights += [weight / len(pieces)] * len(pieces)
-        self.vectors[slot] = self.lexicon.directions(rows, np.array(weights, np.float32)[None])[0]
-
-    def _opened(self, name: list[Word]) -> list[Word]:
-        """A name's words with those that were run together in one of them (`airquality`)."""
-        found = list(name)
-        for word in name:
-            if len(name) <= 3 and self.lexicon.weight(word.plain) is None:
-                for piece in self.lexicon.split(word.plain):
-                    found.extend(w for w in words(piece) if all(w.stem != known.stem for known in found))
-        return found
-
-
-def _pieces(name: list[Word]) -> list[Word]:
-    """The words of a name without the whole that stands beside its pieces."""
-    if len(name) < 3:
-        return name
-    lengths: dict[int, int] = {}
-    for _, plain, start in name:
-        lengths[start] = lengths.get(start, 0) + len(plain)
-
-    def whole(word: Word) -> bool:
-        others = [other.plain for other in name if other is not word and other.start == word.start]
-        return word.plain == "".join(others)
-
-    return [word for word in name if 2 * len(word.plain) != lengths[word.start] or not whole(word)]
-
-
-def trigrams(text: str) -> int:
-    """The bits of the trigrams of a text."""
-    bits = 0
-    if text.isascii():  # a letter is a byte
-        coded = text.encode()
-        for start in range(len(coded) - 2):
-            bits |= _BITS[crc32(coded[start : start + 3]) % BITS]
-        return bits
-    for start in range(len(text) - 2):
-        bits |= _BITS[crc32(text[start : start + 3].encode()) % BITS]
-    return bits
-
-
-def pairs_of(stems: list[str]) -> int:
-    """The bits of the pairs of neighbouring stems."""
-    bits = 0
-    for first, second in pairwise(stems):
-        bits |= _BITS[crc32(f"{first} {second}".encode()) % BITS]
-    return bits
-
-
-def signature(marks: int, pairs: int) -> Any:
-    """The bits of trigrams and of pairs as a row of `Index.marks`."""
-    return np.frombuffer((marks | pairs << BITS).to_bytes(BITS // 4, "little"), np.uint64)
+    def _fill(self, slots: Array, found: list[Contents]) -> None:
+        names: Array = np.full((len(found), NAME_WORDS), -1, np.int32)
+        for row, one in zip(names, found, strict=True):
+            row[: len(one.name)] = [self.terms[stem] for stem in one.name]
+        self.name_terms[slots] = names
+        self.described[slots] = [one.described for one in found]
+        self.marks[slots] = marks = signatures([one.bits for one in found], 2 * BITS)
+        self.trigram_counts[slots] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
+        self.vectors[slots] = self.lexicon.each_direction([(one.pieces, one.weights) for one in found])

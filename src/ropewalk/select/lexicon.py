@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
@@ -101,11 +102,22 @@ class Lexicon:
         if not rows:
             return np.zeros((len(weights), self.size), np.float32)
         picked = np.array(rows, np.intp)
-        total: Vector = (weights * self._weights[picked]) @ self.vectors[picked].astype(np.float32)
-        lengths = np.sqrt(np.vecdot(total, total))
-        lengths[lengths == 0] = 1.0
-        total /= lengths[:, None]
-        return total
+        return _unit((weights * self._weights[picked]) @ self.vectors[picked].astype(np.float32))
+
+    def each_direction(self, texts: Sequence[tuple[list[int], list[float]]]) -> Vector:
+        """The direction of each of several texts, given as its pieces and their weights."""
+        picked = np.array([row for rows, _ in texts for row in rows], np.intp)
+        weights = np.array([weight for _, some in texts for weight in some], np.float32) * self._weights[picked]
+        vectors, total, start = (
+            self.vectors[picked].astype(np.float32),
+            np.zeros((len(texts), self.size), np.float32),
+            0,
+        )
+        for n, (rows, _) in enumerate(texts):
+            end = start + len(rows)
+            np.matmul(weights[None, start:end], vectors[start:end], out=total[n : n + 1])
+            start = end
+        return _unit(total)
 
     def _nearest(self, word: str) -> str | None:
         """The known word that one is a misspelling of: of the same first letter and with one slip, the more common
@@ -148,6 +160,14 @@ class Lexicon:
                 pieces.append(word[start:end])
             end = start
         return tuple(reversed(pieces)) if left_over <= 2 and len(pieces) + left_over > 1 and pieces else ()
+
+
+def _unit(total: Vector) -> Vector:
+    """The same directions at length 1; what is 0 stays."""
+    lengths = np.sqrt(np.vecdot(total, total))
+    lengths[lengths == 0] = 1.0
+    total /= lengths[:, None]
+    return total
 
 
 def products(rows: Vector, vector: Vector) -> Vector:

@@ -102,7 +102,7 @@ class Selector:
     @uncollected  # most of what an index is made of stays
     def _add(self, cards: list[Card]) -> None:
         with self._lock:
-            slots = [self._index.add(card) for card in cards]
+            slots = self._index.add(cards)
             if self._embedder is not None and cards:
                 from .embed import Vectors, model_text
 
