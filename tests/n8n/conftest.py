@@ -55,4 +55,4 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., App]:
     """An app where there is no n8n-mcp at all."""
     monkeypatch.delenv("MCP_SERVER_URL", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    return lambda *turns: Lab(tmp_path, "").app(*turns, server=False)
+    return lambda *turns, **more: Lab(tmp_path, "").app(*turns, server=False, **more)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from ropewalk.app import App
 from ropewalk.claude import Answer
 from ropewalk.errors import CompletionFailed, JournalConflict, ModelError
+from ropewalk.journal import open_store
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.n8n import Built, WorkflowBuilder
 from ropewalk.n8n.report import as_json, as_text
@@ -186,6 +189,35 @@ def test_a_server_that_stays_dead_leaves_a_workflow_that_nobody_judged(lab: Lab)
     assert results_in(app.model.requests[1])[0]["is_error"] is True
     assert any(line.startswith("configuration: without tools: n8n-mcp cannot be reached") for line in done.degraded)
     assert "not judged" in as_text(done)
+
+
+def test_a_build_is_one_run_that_fails_where_its_result_is_not_valid(bare: Callable[..., App], tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    first = bare(say(FOUND), say(CONFIGURED), WORDS, store=store)
+    done = built(first, run_id="joke")
+    assert (done.valid, done.run_id, done.phases[0].run_id) == (None, "joke", "joke/build/discovery")
+    with contextlib.closing(open_store(store)) as kept:
+        [row] = kept.list_runs(top=True)
+        assert (row.id, row.name, row.status) == ("joke", "n8n-build", "failed")
+        assert row.error["message"] == "build: the workflow is not valid: nobody judged it"
+        parts = {part.id: part.status for part in kept.list_runs(parent="joke")}
+        phases = ("discovery", "configuration", "documentation")
+        assert parts == {f"joke/build/{phase}": "completed" for phase in phases}
+    again = bare("never asked", store=store)
+    same = built(again, run_id="joke")
+    assert (same.valid, same.workflow, same.documentation) == (None, done.workflow, WORDS)
+    assert tools_of(again) == []
+
+
+@pytest.mark.node
+def test_what_is_valid_has_completed_and_is_read_back(lab: Lab) -> None:
+    store = f"sqlite:///{lab.home}/runs.db"
+    done = built(lab.app(say(FOUND), say(CONFIGURED), WORDS, store=store), run_id="joke")
+    app = lab.app("never asked", store=store)
+    assert built(app, run_id="joke") == done
+    with contextlib.closing(open_store(store)) as kept:
+        assert [(row.id, row.status) for row in kept.list_runs(top=True)] == [("joke", "completed")]
+        assert {part.id for part in kept.list_runs(parent="joke")} >= {"joke/build/judge", "joke/build/search"}
 
 
 def test_without_n8n_mcp_it_says_how_to_install_it(bare: Callable[..., App]) -> None:

@@ -1,7 +1,7 @@
 """What a build asks n8n-mcp by itself: what it knows of the task and of node types, and its judgement.
 
-Each batch of questions is a run in the app's store (`RUN.search`, `RUN.facts`, `RUN.judge`, ...): after a crash the
-same build asks nothing again that was answered. To ask something else, add a function to QUESTIONS.
+Each batch of questions is a run that is part of the build (`RUN/build/search`, `facts`, `judge`, ...): after a crash
+the same build asks nothing again that was answered. To ask something else, add a function to QUESTIONS.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from ..claude.loop import try_again
 from ..errors import ToolError
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .facts import asked as facts_of
 from .node_tools import core_nodes
+from .one_run import Parts
 from .server import Server, ServerDown
 
 NAMESPACE: Final = "n8n-builder-asks"
@@ -49,30 +49,31 @@ QUESTIONS: Final[dict[str, Question]] = {"search": _search, "facts": _facts, "ju
 
 
 class Asking:
-    """Asks questions for one build. `RUN.NAME` is the run of a batch, NAME that of the question and what tells it from
-    the others of its kind."""
+    """Asks questions for one build. A batch is a part of it, called like the question and what tells it from the
+    others of its kind."""
 
-    def __init__(self, app: Any, server: Server, run_id: str) -> None:
-        self._app, self._server, self._run_id = app, server, run_id
-        _register(app.toolbox, server)
+    def __init__(self, parts: Parts, server: Server) -> None:
+        self._parts, self._server = parts, server
+        _register(parts.toolbox, server)
 
     async def ask(self, question: str, each: Iterable[Mapping[str, Json]], suffix: str = "") -> list[Any]:
         """The answers, in order. ServerDown where nobody gives one."""
         calls = list(each)
         if not calls:
             return []
-        own = f"{self._run_id}.{question}{suffix}"
+        own = f"{question}{suffix}"
         document = {
             "kind": "composition",
             "name": f"n8n-{question}",
             "nodes": [{"id": question, "type": "map", "items": "$input.calls", "tool": f"{NAMESPACE}:{question}"}],
         }
-        if await try_again(self._app, own) is None and (why := await self._server.reach()) is not None:
+        if await self._parts.row(own) is None and (why := await self._server.reach()) is not None:
             raise ServerDown(why)
-        done = await self._app.run(document, {"calls": calls}, run_id=own)
-        if not done.success:
-            raise ServerDown(str(done.to_dict().get("error") or f"{own} ended as {done.status}"))
-        return list(done.result)
+        done = await self._parts.execute(self._parts.loaded(document), input={"calls": calls}, run_id=own)
+        given = done.get("data")
+        if not done.get("success") or not isinstance(given, list):
+            raise ServerDown(str(done.get("error") or f"{own} ended as {done.get('status')}"))
+        return given
 
 
 def _register(toolbox: Toolbox, server: Server) -> None:

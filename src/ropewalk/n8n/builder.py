@@ -1,17 +1,21 @@
 """The builder: runs the phases, makes the workflow, has it judged, has it repaired.
 
-Each phase of the model is a run of its own in the app's store (`RUN.discovery`, ...): called again with the same
-`run_id` after a crash, what had ended is not asked again. Refused: to call valid what n8n-mcp has not called so.
+A build is one run, each phase of the model a run that is part of it (`RUN/build/discovery`, ...): called again with the
+same `run_id` after a crash, what had ended is not asked again. Refused: to call valid what n8n-mcp has not called so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from ..claude import Phase, PhaseResult
+from ..claude.loop import try_again
 from ..claude.turn import Listener
 from ..dialects.agent_flow import ENDS
 from ..engine.engine import new_run_id
@@ -27,6 +31,8 @@ from .draft import Draft, drafted, problems
 from .facts import Known
 from .mending import mend
 from .node_tools import register
+from .one_run import DOCUMENT, Parts
+from .one_run import register as register_build
 from .phases import CONFIGURATION, DISCOVERY, DOCUMENTATION, RULES, VALIDATION, Passed
 from .server import Server, ServerDown
 
@@ -91,9 +97,10 @@ class WorkflowBuilder:
     gives the essentials and judges. `options` are those of a conversation: model, max_tokens, token_budget, ..."""
 
     def __init__(self, app: Any, *, tools: bool = True, directory: Path | str | None = None, **options: Json) -> None:
-        self._app, self._tools, self._options = app, tools, options
+        self._app, self._asked = app, {"tools": tools, "options": options}
         self._server = Server(app.toolbox, Path(directory or app.project or Path.cwd()))
         register(app.toolbox, self._server)
+        register_build(app, self._work)
 
     @property
     def not_installed(self) -> str | None:
@@ -109,23 +116,67 @@ class WorkflowBuilder:
         on_phase: Callable[[str], None] | None = None,
     ) -> Built:
         """Build a workflow. CompletionFailed says in which phase the model gave nothing to go on with."""
-        build = _Build(self._app, self._server, self._tools, self._options, run_id or new_run_id(), prompt)
-        build.on_event, build.on_phase = on_event, on_phase
-        return await build.run()
+        own, heard = run_id or new_run_id(), _Heard(on_event, on_phase)
+        await self._of_this(own, prompt)
+        token = _heard.set(heard)
+        try:
+            if run_id is not None:
+                await try_again(self._app, own)  # what had ended of it is not asked again
+            asked = {"task": prompt, **self._asked}
+            done = await self._app.execute(self._app.loaded(DOCUMENT), input=asked, run_id=own)
+        finally:
+            _heard.reset(token)
+        if heard.failed is not None:
+            raise heard.failed
+        if heard.built is not None:
+            return heard.built
+        if not done.get("success"):
+            said = done.get("error")
+            why = said.get("message") if isinstance(said, dict) else said or f"the build ended as {done.get('status')}"
+            raise CompletionFailed(str(why), run_id=own)
+        return _read(done["data"])
+
+    async def _of_this(self, run_id: str, prompt: str) -> None:
+        """Refuse to go on with a build that was for something else."""
+        store = self._app.store
+        row: RunRow | None = await off_loop(store, lambda: store.get_run(run_id))
+        if row is not None and row.input["task"] != prompt:
+            what = f"this build is of {row.input['task']!r}; another one needs another id"
+            raise JournalConflict(run_id, "", what)
+
+    async def _work(self, parts: Parts, asked: Mapping[str, Any]) -> tuple[dict[str, Json], str | None]:
+        heard = _heard.get() or _Heard()
+        build = _Build(parts, self._server, asked, heard)
+        try:
+            built = await build.run()
+        except CompletionFailed as failed:
+            heard.failed = failed
+            raise
+        heard.built, heard.failed = built, None
+        wrong = "; ".join(built.problems) or "nobody judged it"
+        return orjson.loads(orjson.dumps(asdict(built))), None if built.valid else f"the workflow is not valid: {wrong}"
+
+
+class _Heard:
+    """Who hears of a build, and what came of it."""
+
+    built: Built | None = None
+    failed: CompletionFailed | None = None
+
+    def __init__(self, on_event: Listener | None = None, on_phase: Callable[[str], None] | None = None) -> None:
+        self.on_event, self.on_phase = on_event, on_phase
+
+
+_heard: ContextVar[_Heard | None] = ContextVar("ropewalk_n8n_build", default=None)
 
 
 class _Build:
     """One build."""
 
-    on_event: Listener | None = None
-    on_phase: Callable[[str], None] | None = None
-
-    def __init__(
-        self, app: Any, server: Server, tools: bool, options: Mapping[str, Json], run_id: str, task: str
-    ) -> None:
-        self._app, self._server, self._tools, self._options = app, server, tools, options
-        self._run_id, self._task = run_id, task
-        self._asking = Asking(app, server, run_id)
+    def __init__(self, parts: Parts, server: Server, asked: Mapping[str, Any], heard: _Heard) -> None:
+        self._parts, self._server, self._heard = parts, server, heard
+        self._task, self._tools, self._options = asked["task"], asked["tools"], asked["options"]
+        self._asking = Asking(parts, server)
         self._known = Known(self._facts)
         self._round = ""  # of repairs: what the runs of its questions are called
         self._passed: list[Passed] = []
@@ -150,7 +201,7 @@ class _Build:
             documentation=documentation,
             repairs=repairs,
             phases=tuple(self._passed),
-            run_id=self._run_id,
+            run_id=self._parts.run,
         )
 
     async def _repaired(self, made: Made, wrong: list[str]) -> tuple[Made, _Verdict, int]:
@@ -233,9 +284,9 @@ class _Build:
         """Run a phase: with its tools if it has any, they are wanted, and the server is there. One of before goes on
         as it began."""
         self._tell(phase.name + suffix)
-        own = f"{self._run_id}.{phase.name}{suffix}"
+        own = phase.name + suffix
         wanted = bool(phase.tools) and self._tools
-        row = await self._before(own)
+        row = await self._parts.row(own)
         if row is not None:
             missing = "it began without" if wanted and not row.document["tools"] else None
         else:
@@ -243,25 +294,16 @@ class _Build:
         asked = replace(phase, tools=phase.tools if wanted and missing is None else ())
         # What n8n-mcp says of nodes may have changed meanwhile: the phase goes on with what it was given.
         given = dict(row.input) if row is not None else {"task": self._task, "rules": RULES, **input}
-        done = await asked.run(given, app=self._app, on_event=self.on_event, run_id=own, **self._options)
-        self._passed.append(_passed(phase.name + suffix, done, missing, own))
+        done = await asked.run(given, app=self._parts, on_event=self._heard.on_event, run_id=own, **self._options)
+        self._passed.append(_passed(own, done, missing, self._parts.id(own)))
         if not done.success:
             why = f"{phase.name}: no result to go on with: {done.completion.why}"
-            raise CompletionFailed(why, run_id=own, completion=done.completion)
+            raise CompletionFailed(why, run_id=self._parts.id(own), completion=done.completion)
         return done
 
-    async def _before(self, run_id: str) -> RunRow | None:
-        """The run of a phase that began earlier; refused where that was for something else."""
-        store = self._app.store
-        row: RunRow | None = await off_loop(store, lambda: store.get_run(run_id))
-        if row is not None and row.input["task"] != self._task:
-            what = f"this build is of {row.input['task']!r}; another one needs another id"
-            raise JournalConflict(self._run_id, "", what)
-        return row
-
     def _tell(self, name: str) -> None:
-        if self.on_phase is not None:
-            self.on_phase(name)
+        if self._heard.on_phase is not None:
+            self._heard.on_phase(name)
 
 
 def _passed(name: str, done: PhaseResult, missing: str | None, run_id: str) -> Passed:
@@ -279,6 +321,14 @@ def _passed(name: str, done: PhaseResult, missing: str | None, run_id: str) -> P
         cost=completion.cost,
         run_id=run_id,
     )
+
+
+def _read(recorded: Any) -> Built:
+    """A build that had ended before, as it is recorded."""
+    lists = ("problems", "warnings")
+    passed = [Passed(**{**phase, "degraded": tuple(phase["degraded"]), "calls": tuple(phase["calls"])})
+              for phase in recorded["phases"]]  # fmt: skip
+    return Built(**{**recorded, **{key: tuple(recorded[key]) for key in lists}, "phases": tuple(passed)})
 
 
 def _unjudged(verdict: _Verdict) -> tuple[str, ...]:

@@ -113,11 +113,14 @@ def planned(flow: Flow, row: RunRow, history: Iterable[Entry], store: Store, nod
 
 
 def _failed(cone: Cone, gave_up: list[Failure], parts: dict[str, RunRow]) -> None:
-    """What failed begins anew; what has something inside goes on with its last attempt, where what succeeded stays."""
+    """What failed begins anew; what has something inside, or parts of which some failed, goes on with its last attempt,
+    where what succeeded stays."""
     for failure in gave_up:
         last = failure.attempt
         part = parts.get(last.path)
-        if ("call_failed" not in last.facts and last.inside) or (part is not None and part.status not in _WELL):
+        several = any(path.startswith(f"{last.path}/") for path in parts)
+        own = "call_failed" not in last.facts and last.inside
+        if own or several or (part is not None and part.status not in _WELL):
             cone.go_on(last)
         else:
             cone.again(last.instance)
