@@ -28,7 +28,8 @@ def test_what_differs_is_shown_and_can_be_taken_over(project):
     shown = project("test", "shout.test.yaml").out
     assert "  up: args.text of upper differs\n" in shown
     assert '    was "b!"\n    now "a!"\n' in shown
-    assert project("test", "--update").code == 1
+    written = project("test", "--update")
+    assert (written.code, "  written: shout.test.yaml now expects what is now\n" in written.out) == (1, True)
     assert project("test").code == 0
     assert "text: a!" in file.read_text()
 

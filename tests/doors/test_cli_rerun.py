@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 CHAIN = """\
@@ -116,3 +117,12 @@ def test_runs_are_found_paged_and_pruned(project: Any) -> None:
 def test_a_diff_of_a_run_that_is_not_there_says_where_it_was_looked_for(project: Any) -> None:
     done = project("runs", "diff", "x", "y")
     assert (done.code, "runs.db was searched" in done.err) == (2, True), done.err
+
+
+def test_steps_of_before_are_marked_and_long_texts_are_seen_to_be_cut(project: Any) -> None:
+    prepare(project)
+    project.write("up.yaml", CHAIN)
+    project("run", "up.yaml", "-i", '{"text": "a\\nb"}', "--id", "r")
+    assert re.search(r"✓ up  \S+ ms  A …\n", project("runs", "show", "r").out)
+    project("runs", "retry", "r")
+    assert re.search(r"✓ up  \S+ ms \(recorded before\)  A …\n", project("runs", "show", "r").out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -260,6 +261,17 @@ def test_a_killed_run_is_resumed_without_calling_again_what_is_recorded(project,
     done = project("resume", "killed", "--json")
     assert done.code == 0, done.err
     assert done.data["results"] == {"first": 2, "wait": "rested"}
+
+
+def test_a_killed_run_takes_no_longer_the_later_one_looks(project, started):
+    project.write("hang.yaml", HANG)
+    child = started("run", "hang.yaml", "--id", "killed")
+    until(project.home / "hanging")
+    child.kill()
+    child.wait(timeout=10)
+    looks = {re.sub(r"\d\d:\d\d:\d\d", "", project("runs", "ls").out) for _ in range(2)}
+    assert len(looks) == 1
+    assert "interrupted" in looks.pop()
 
 
 def test_what_a_killed_run_had_only_begun_is_not_shown_as_done(project, started):

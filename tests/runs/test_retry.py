@@ -44,6 +44,20 @@ def names(tools: ScriptedTools, since: int = 0) -> list[str]:
     return [call.tool for call in tools.calls[since:]]
 
 
+async def test_failures_of_before_are_told_as_replayed(store: Store) -> None:
+    chain = {**CHAIN, "errorStrategy": "continue", "nodes": [*CHAIN["nodes"][:1], {**CHAIN["nodes"][1], "params": {}}]}
+    chain["nodes"].append({"id": "t", "type": "TOOL", "tool": "t", "errorStrategy": "retry", "maxRetries": 1})
+    tools = ScriptedTools(a=1, b=fails("no"), t=in_turn(fails("busy"), 2))
+    events: list[Any] = []
+    async with App(store) as app:
+        await app.run(chain, run_id="r", executor=tools, on_event=events.append)
+        assert not [event for event in events if (event.data or {}).get("replayed")]
+        events.clear()
+        await app.runs.retry("r", ["t"], executor=tools, on_event=events.append)
+    ends = {(e.kind, e.path): (e.data or {}).get("replayed") for e in events if e.path and e.kind != "node.started"}
+    assert (ends["node.finished", "a"], ends["node.failed", "b"], ends["node.finished", "t"]) == (True, True, None)
+
+
 async def test_a_failed_run_goes_on_from_what_failed(store: Store) -> None:
     tools = ScriptedTools(a=1, b=in_turn(fails("busy"), 2), c=3)
     async with App(store) as app:
@@ -58,6 +72,11 @@ async def test_a_failed_run_goes_on_from_what_failed(store: Store) -> None:
         (ending,) = shown["endings"]
         assert (ending["status"], ending["error"]["kind"]) == ("failed", "NodeFailed")
         assert [(n["path"], n["status"]) for n in shown["nodes"]] == [("a", "ok"), ("b", "ok"), ("c", "ok")]
+        assert [n["replayed"] for n in shown["nodes"]] == [True, False, False]
+        told = [(e["path"], (e["data"] or {}).get("replayed")) for e in shown["events"] if e["kind"] == "node.finished"]
+        assert told == [("a", True), ("b", None), ("c", None)]
+        followed = [event async for event in app.runs.watch("r") if event.kind == "node.finished"]
+        assert [(e.path, (e.data or {}).get("replayed")) for e in followed] == told
 
 
 async def test_retries_begin_with_the_first_attempt_again(store: Store) -> None:

@@ -305,7 +305,7 @@ def test_what_was_raised_is_the_cause(backend: ToolBackend) -> None:
     executor = Recorder(broken)
     error = failing(resolving([backend], local={"h": handler}, mcp=executor, provider=executor))
     assert type(error) is ExecutionFailed
-    assert str(error) == f"run: execute ns:t [{backend.kind}]: 'gone'"
+    assert str(error) == f"run: execute ns:t [{backend.kind}]: KeyError: 'gone'"
     assert error.__cause__ is broken
     assert error.matches(KeyError)
     assert error.backend == backend

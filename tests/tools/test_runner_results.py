@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ropewalk import App
 from ropewalk.errors import ExecutionFailed, OutputValidationFailed
 from ropewalk.tools.result import ToolExecutionResult
 from ropewalk.tools.tool import Tool
@@ -123,3 +125,27 @@ def test_without_output_schema_any_json_passes_and_an_empty_one_means_any() -> N
         assert run(runner).structured == [None, {"a": 1.5}]
     declared = resolving([LOCAL], Tool("t", "", {}, {"type": "object"}), local={"h": lambda: 3})
     assert isinstance(failing(declared), OutputValidationFailed)
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (KeyError("x"), "KeyError: 'x'"),
+        (KeyError(), "KeyError"),
+        (RuntimeError(""), "RuntimeError"),
+        (RuntimeError("  "), "RuntimeError"),
+        (AssertionError(), "AssertionError"),
+        (ValueError(404), "ValueError: 404"),
+        (ValueError("x is no number"), "x is no number"),
+    ],
+)
+def test_an_error_whose_text_says_nothing_is_told_with_its_type(raised: Exception, said: str) -> None:
+    def broken() -> None:
+        raise raised
+
+    async def body() -> None:
+        async with App("memory", tools=[broken]) as app:
+            done = await app.run({"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": "broken"}]})
+        assert done["errors"][0]["message"] == said
+
+    asyncio.run(body())

@@ -68,6 +68,13 @@ def marked(frame: Frame, spot: Spot, about: dict[str, Json] | None) -> dict[str,
     return {**(about or {}), "replayed": True}
 
 
+def _failed(run: Any, failed: NodeFailed) -> dict[str, Json]:
+    """What a failure is told as, with `replayed` where it is one of the record."""
+    told: dict[str, Json] = {"message": failed.message, "kind": failed.kind}
+    recorded = any((failed.path, kind) in run.log.past for kind in ("call_failed", "attempt"))
+    return {**told, "replayed": True} if recorded else told
+
+
 def passing(go: Go, spot: Spot, slot: int) -> Go:
     """Tell node.started where the gate and the condition of a node have let it through: once, at the first
     attempt, under the path that `watched` has left in the slot."""
@@ -99,22 +106,17 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
         try:
             value = await go(frame)
         except NodeFailed as exc:
-            run_.tell("node.failed", path, name, {"message": exc.message, "kind": exc.kind})
+            run_.tell("node.failed", path, name, _failed(run_, exc))
             raise
         except (ToolError, ExpressionError, InvalidValue) as exc:
             failed = named(exc, spot, frame)  # as the region would make it
-            run_.tell("node.failed", path, name, {"message": failed.message, "kind": failed.kind})
+            run_.tell("node.failed", path, name, _failed(run_, failed))
             raise failed from exc
         ms = round((clock() - start) * 1000, 3)
         if type(value) is not Outcome:
             run_.tell("node.finished", path, name, marked(frame, spot, {"ms": ms}))
         elif value.status == "failed":
-            run_.tell(
-                "node.failed",
-                path,
-                name,
-                {"message": value.error.message, "kind": value.error.kind, "handled": True},
-            )
+            run_.tell("node.failed", path, name, {**_failed(run_, value.error), "handled": True})
         else:
             about = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}
             run_.tell(

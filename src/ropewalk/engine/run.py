@@ -146,6 +146,7 @@ class Run(Lane):
         self.attempts.append((path, spot.name, count, failed, due, self.now()))
         if self.watcher is not None:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
+            data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
             self.tell("attempt.failed", path, spot.name, data)
 
     def disown(self, path: str) -> None:

@@ -17,7 +17,7 @@ from ..journal.sql_rows import CHUNK
 from ..journal.waiting import open_waits, shown
 from ..values import Json, closest
 from .pinned import SAME
-from .steps import endings, event_of, steps, summary
+from .steps import endings, event_of, steps, summary, taken_over
 
 if TYPE_CHECKING:
     from ..app import App
@@ -90,6 +90,7 @@ class Runs:
             return None
         history = self.history(run_id)
         standing = self.standing([row]).get(run_id)
+        before = taken_over(history, row.started_at)
         return {
             **summary(row, self.current(row)),
             "interrupted": standing == "interrupted",
@@ -105,8 +106,8 @@ class Runs:
             "error": row.error,
             "endings": endings(history),
             "waitingFor": [] if row.status in ENDS else [shown(wait) for wait in open_waits(history)],
-            "nodes": steps(history),
-            "events": [event_of(run_id, entry).to_dict() for entry in history],
+            "nodes": steps(history, row.started_at),
+            "events": [event_of(run_id, entry, before).to_dict() for entry in history],
         }
 
     async def arguments(self, run_id: str) -> Mapping[str, Json]:
@@ -276,10 +277,12 @@ class Runs:
         told = False
         while True:
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
-            for entry in await off_loop(self.store, lambda: self.history(run_id)):
+            history = await off_loop(self.store, lambda: self.history(run_id))
+            before = taken_over(history, row.started_at if row is not None else 0.0)
+            for entry in history:
                 if (entry.path, entry.kind) not in seen:
                     seen.add((entry.path, entry.kind))
-                    yield event_of(run_id, entry)
+                    yield event_of(run_id, entry, before)
             if row is not None and row.status == "waiting":
                 yield Event(run_id=run_id, kind="run.waiting", at=time.time(), data={"status": row.status})
                 return

@@ -24,6 +24,8 @@ EVENT_OF = {
     "ending": "run.retried",
 }
 
+RECORDED = ("call", "call_failed", "attempt", "node", "skip")
+"""What the record of a node is called that has ended, or has been tried."""
 DECIDED = ("items", "branch", "timer", "wait", "signal")
 
 
@@ -42,17 +44,24 @@ def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
     }
 
 
-def steps(history: Iterable[Entry]) -> list[dict[str, Json]]:
+def taken_over(history: Iterable[Entry], started_at: float = 0.0) -> float:
+    """Until when what is recorded is from before: before a fork was made, or a run was last set running again. What is
+    older was not done again but `replayed`."""
+    return max((entry.ended for entry in history if entry.kind == "ending"), default=started_at)
+
+
+def steps(history: Iterable[Entry], started_at: float = 0.0) -> list[dict[str, Json]]:
     """A journal as the steps that people read, each once: what is recorded of a failed attempt beside
     its call, or beside the block that it ended, is one step with it."""
     listed = list(history)
+    before = taken_over(listed, started_at)
     failed = {entry.path: entry for entry in listed if entry.kind == "attempt"}
     told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
     found = []
     for entry in listed:
         if entry.kind in ("ending", "offer") or (entry.kind == "attempt" and entry.path in told):
             continue
-        row = step(entry)
+        row = {**step(entry), "replayed": entry.ended < before}
         if entry.kind == "node" and entry.path in failed:
             row |= {"status": "failed", "value": None, "error": failed[entry.path].data}
         found.append(row)
@@ -86,10 +95,12 @@ def step(entry: Entry) -> dict[str, Json]:
     }
 
 
-def event_of(run_id: str, entry: Entry) -> Event:
-    """A journal entry as the event it was."""
+def event_of(run_id: str, entry: Entry, before: float = 0.0) -> Event:
+    """A journal entry as the event it was; one from `before` that is marked as live ones are."""
     kind = EVENT_OF.get(entry.kind, entry.kind)
     data: Any = entry.data
     if kind == "node.finished":
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
+    if entry.ended < before and entry.kind in RECORDED and (data is None or isinstance(data, dict)):
+        data = {**(data or {}), "replayed": True}
     return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)

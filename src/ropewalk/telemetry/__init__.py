@@ -226,6 +226,8 @@ class Telemetry:
     def _attempt(self, run: _Traced, event: Event) -> None:
         found = run.nodes.get(event.path) or run.nodes.get(_ATTEMPT.sub("", event.path))
         about: Mapping[str, Any] = event.data if isinstance(event.data, dict) else {}
+        if about.get("replayed"):
+            return
         span = found[0] if found is not None else run.span
         said = {"ropewalk.attempt": about.get("attempt") or 1, "error.type": str(about.get("kind"))}
         said |= {"exception.message": str(about.get("message")), "ropewalk.node.path": event.path}

@@ -44,7 +44,8 @@ class Failures:
             return ToolNotApproved(self.tool_id, cause.op, cause.reason, backend=self.backend)
         if isinstance(cause, ValidationFailed) and cause.backend is None and cause.problems:
             return self.input(cause.reason, cause.problems)
-        error = ExecutionFailed(self.tool_id, op, cause, backend=self.backend)
+        error = ExecutionFailed(self.tool_id, op, said(cause), backend=self.backend)
+        error.__cause__ = cause
         if isinstance(cause, (ConfigError, MissingHandler)) or getattr(cause, "retryable", True) is False:
             error.retryable = False  # trying again cannot help
         return error
@@ -60,3 +61,12 @@ class Failures:
 
     def no_stream(self, cause: BaseException | str) -> StreamNotSupported:
         return StreamNotSupported(self.tool_id, "stream", cause, backend=self.backend)
+
+
+def said(error: BaseException) -> str:
+    """What a tool's exception says, with its type where that is no more than a key or a value (KeyError: 'x')."""
+    text, kind = str(error).strip(), type(error).__name__
+    if not text:
+        return kind
+    alone = isinstance(error, (KeyError, StopIteration, StopAsyncIteration)) or not any(map(str.isalpha, text))
+    return f"{kind}: {text}" if alone else text

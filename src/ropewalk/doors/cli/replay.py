@@ -89,9 +89,10 @@ async def _one(app: App, file: Path, update: bool) -> dict[str, Any]:
     except RopewalkError as error:
         return {"file": str(file), "passed": False, "differences": [], **failure(error), "said": explain(error)}
     differences = [difference.to_dict() for difference in replayed.differences]
-    if differences and update:
+    updated = bool(differences) and update
+    if updated:
         _update(file, case, replayed)
-    return {"file": str(file), "passed": not differences, "differences": differences}
+    return {"file": str(file), "passed": not differences, "updated": updated, "differences": differences}
 
 
 def _update(file: Path, case: dict[str, Any], replayed: Replayed) -> None:
@@ -118,5 +119,7 @@ def _told(one: dict[str, Any]) -> Iterator[str]:
         for word in ("was", "now"):
             if difference["was"] is not None or difference["now"] is not None:
                 yield visible(f"    {word} {first_line(orjson.dumps(difference[word]).decode(), 300)}")
+    if one.get("updated"):
+        yield visible(f"  written: {one['file']} now expects what is now")
     if len(one["differences"]) > _MOST:
         yield f"  and {len(one['differences']) - _MOST:,} more differences; --json has all"

@@ -94,9 +94,10 @@ def _counts(row: Any) -> tuple[int, int]:
 
 
 def _took(row: Any, now: float, standing: Mapping[str, str]) -> str:
-    """From its start to its end, or until now while somebody executes it or it waits."""
+    """From its start to its end, or until now while somebody executes it or it waits; of one whose process is gone
+    what it had taken when it was last heard of."""
     if row.id in standing:
-        return "-"
+        return duration(row.spent) if standing[row.id] == "interrupted" and row.spent else "-"
     end = row.ended_at or (now if row.status in ("running", "waiting") else None)
     return duration(end - row.started_at) if end else "-"
 
@@ -159,7 +160,8 @@ def _step(node: dict[str, Any]) -> str:
         return f"· {node['path']}  {_decision(node)}"
     said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
     took = duration((node["ms"] or 0) / 1000)
-    return f"{_MARKS.get(node['status'], ' ')} {node['path']}  {took}  {_short(said)}".rstrip()
+    again = " (recorded before)" if node.get("replayed") else ""
+    return f"{_MARKS.get(node['status'], ' ')} {node['path']}  {took}{again}  {_short(said)}".rstrip()
 
 
 def _cut(text: str) -> str:

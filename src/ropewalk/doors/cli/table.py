@@ -44,6 +44,7 @@ def moment(at: float | None) -> str:
 
 
 def first_line(text: str, most: int = 72) -> str:
-    """The first line of a text, cut to `most` characters."""
-    line = text.strip().split("\n", 1)[0].strip()
+    """The first line of a text, cut to `most` characters; what is left out is an ellipsis."""
+    line, _, more = text.strip().partition("\n")
+    line = line.strip() + (" …" if more else "")
     return line if len(line) <= most else line[: most - 1] + "…"

@@ -76,7 +76,8 @@ class Tally:
 def _note(event: Event, began: float | None) -> str:
     data: dict[str, Any] = event.data or {}
     if event.kind == "node.failed":
-        return first_line(str(data.get("message") or "failed"), 200)
+        recorded = "recorded: " if data.get("replayed") else ""
+        return recorded + first_line(str(data.get("message") or "failed"), 200)
     if event.kind == "node.skipped":
         return str(data.get("reason") or "")
     if data.get("replayed"):

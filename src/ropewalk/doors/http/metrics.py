@@ -44,7 +44,7 @@ class Metrics:
             tool, at = begun.pop(event.path)
             self._calls.labels(tool, "ok" if event.kind == "node.finished" else "failed").inc()
             self._call_time.labels(tool).observe(max(0.0, event.at - at))
-        elif event.kind == "attempt.failed":
+        elif event.kind == "attempt.failed" and not data.get("replayed"):
             self._attempts.labels(str(data.get("kind"))).inc()
         elif event.path == "" and event.kind.startswith("run."):
             del self._begun[event.run_id]
