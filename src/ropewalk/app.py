@@ -214,17 +214,15 @@ class App(Selecting):
 
     async def validate(self, source: Source) -> Checked:
         """Check a definition against the tools there are; calls no tool."""
-        loaded = self.load(source)
-        await self.connect_for(loaded.flow)
-        return self.check(loaded)
+        loaded = await self.definitions.connected(source, self.connect_for)
+        return self.check(loaded, unknown_tools="certain")
 
     async def plan(self, source: Source) -> Plan:
         """What would run, in which order, with which tools; calls nothing."""
         from .plan import plan
 
-        loaded = self.load(source)
-        await self.connect_for(loaded.flow)
-        found = self.check(loaded)
+        loaded = await self.definitions.connected(source, self.connect_for)
+        found = self.check(loaded, unknown_tools="certain")
         if found.problems:
             raise InvalidFlow(found.problems)
         return plan(loaded.flow, self.definitions.cards_for(loaded), found.warnings, kind=loaded.kind)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from os.path import basename, isfile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .check import Checked, check
+from .check import Checked, check, unknown_tool
 from .config.limits import Limits
 from .dialects import Compiled, notation_of
 from .errors import InvalidFlow, NotFound, Problem
-from .fitting import Cards, LocalCards, check_cycles
+from .fitting import Cards, LocalCards, check_cycles, is_local
 from .frozen import dataclass
 from .ir import Flow, Graph, node_parts
 from .journal import Definition
@@ -90,7 +90,9 @@ class Definitions:
                 files = check_files(calls_of(exc.flow.body), root)
             told = {problem.path for problem in exc.problems}
             more = [problem for problem in files if problem.path not in told]
-            raise InvalidFlow(attach([*exc.problems, *more], document)) from None
+            error = InvalidFlow(attach([*exc.problems, *more], document), exc.flow)
+            error.file = document
+            raise error from None
 
     @uncollected
     def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
@@ -205,6 +207,34 @@ class Definitions:
                 continue
             for problem in inside:
                 yield Problem(path=path, message=f"what it names is wrong: {_placed(problem, root)}")
+
+    async def connected(self, source: Source, connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
+        """Load a definition and connect what its tools come from; a wrong one is told of them, too."""
+        try:
+            loaded = self.load(source)
+        except InvalidFlow as error:
+            raise await self.with_tools(error, connect) from None
+        await connect(loaded.flow)
+        return loaded
+
+    async def with_tools(self, error: InvalidFlow, connect: Callable[[Flow], Awaitable[None]]) -> InvalidFlow:
+        """The error of a document with what is wrong with the tools of what could be made of it."""
+        if error.flow is None:
+            return error
+        from .source import attach
+
+        await connect(error.flow)
+        told = {problem.path for problem in error.problems}
+        problems: list[Problem] = []
+        warnings: list[Problem] = []
+        for node in calls_of(error.flow.body):
+            path, tool = f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}", node.op.tool
+            if tool and path not in told and not is_local(tool) and self.cards(tool) is None:
+                message, near, certain = unknown_tool(tool, self.cards)
+                (problems if certain else warnings).append(Problem(path=path, message=message, suggestion=near))
+        found = InvalidFlow([*error.problems, *attach(problems, error.file)], error.flow)
+        found.warnings = tuple(attach(warnings, error.file))
+        return found
 
     def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
         """Raise InvalidFlow when the definition is wrong."""

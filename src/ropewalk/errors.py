@@ -82,9 +82,11 @@ class RopewalkError(Exception):
 
 
 class InvalidFlow(RopewalkError):
-    """The definition is wrong. Nothing of it has run. `flow` is what could be made of it all the same."""
+    """The definition is wrong; nothing of it has run. `flow` is what could be made of it, `file` its document."""
 
     retryable = False
+    file: Any = None
+    warnings: tuple[Problem, ...] = ()
 
     def __init__(self, problems: Iterable[Problem], flow: Any = None) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -234,8 +236,7 @@ class StreamNotSupported(ToolError):
 
 
 class NodeFailed(RopewalkError):
-    """A node gave up. `path` names it (`each[3]/fetch`); the cause is chained. `problems` lists what
-    does not fit where a value did not fit a schema."""
+    """A node gave up. `path` names it (`each[3]/fetch`); `problems` lists what does not fit a schema."""
 
     def __init__(
         self,
@@ -330,8 +331,7 @@ class FlowFailed(RopewalkError):
 
 
 class ModelError(RopewalkError):
-    """The model gave no answer, or none that can be used; `status` is the HTTP status where there was one.
-    `retryable` says that the same question may be answered when it is asked again."""
+    """The model gave no answer of use. `status` is that of HTTP, if any; `retryable`: asking again may help."""
 
     def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
         self.status, self.retryable = status, retryable

@@ -46,6 +46,10 @@ class Cards:
         """Why a tool is not there, when that is known: its server cannot be reached."""
         return self.toolbox.failures.get(tool_id) or self.toolbox.failures.get(tool_id.partition(":")[0])
 
+    def certain(self, tool_id: str) -> bool:
+        """Whether a tool that is not known is certain not to be there."""
+        return tool_id in self.toolbox.refused or self.toolbox.told(tool_id.partition(":")[0])
+
     def names(self) -> list[str]:
         return [tool.id for tool in self.toolbox.list()]
 
@@ -54,7 +58,7 @@ class LocalCards:
     """The same where tools may be files beside the definition, whose schemas nobody knows."""
 
     def __init__(self, cards: Cards) -> None:
-        self.cards, self.why, self.names = cards, cards.why, cards.names
+        self.cards, self.why, self.names, self.certain = cards, cards.why, cards.names, cards.certain
 
     def __call__(self, tool_id: str) -> ToolCard | None:
         return _FILE if is_local(tool_id) else self.cards(tool_id)

@@ -43,7 +43,7 @@ class Guard:
     """An ASGI app around another. `hosts` are further names this door is reached by, `token` what a
     request must show (as `Authorization: Bearer`, or in the cookie that `GET /?token=...` sets). None: it need not
     show any, for a door that only this machine reaches and whose user has said so. `lost` is the HTML that tells
-    whoever opens the door in a browser, without a token, how to come in."""
+    whoever opens the door in a browser, without a token, how to come in, `way` tells programs."""
 
     def __init__(
         self,
@@ -52,10 +52,11 @@ class Guard:
         hosts: Iterable[str] = (),
         most_bytes: int = 10_000_000,
         lost: bytes | None = None,
+        way: str = "it is in the address that was printed",
     ) -> None:
         if token == "":
             raise ValueError("a door on HTTP needs a token")
-        self._site, self._most, self._lost = site, most_bytes, lost
+        self._site, self._most, self._lost, self._where = site, most_bytes, lost, way
         self._token = None if token is None else token.encode()
         self._hosts = {host.lower() for host in (*LOCAL, *hosts)}
 
@@ -113,7 +114,7 @@ class Guard:
         if given[:7].lower() == b"bearer " and hmac.compare_digest(given[7:].strip(), self._token):
             return None
         if not hmac.compare_digest(_cookie(headers.get(b"cookie", b"")), self._token):
-            return 401, "Unauthorized", "the token is missing or wrong; it is in the address that was printed"
+            return 401, "Unauthorized", f"the token is missing or wrong; {self._where}"
         if scope["method"] not in _SAFE and b"origin" not in headers:
             return 403, "ForeignOrigin", "a request with the cookie must say where it comes from (Origin)"
         return None

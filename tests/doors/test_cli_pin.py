@@ -68,3 +68,38 @@ def test_what_cannot_be_pinned_is_said(scale: Any) -> None:
     scale.write("ropewalk.lock", "{}")
     broken = scale("tools", "ls")
     assert (broken.code, "not a lock file" in broken.err) == (2, True)
+
+
+FLOW = """\
+kind: chain
+name: c
+nodes:
+  - {id: a, type: tool, tool: "scale:weigh", params: {}}
+  - {id: b, type: tool, tool: "scale:wiegh", params: {}}
+  - {id: c, type: tool, tool: "gone:away", params: {}}
+"""
+
+
+def test_a_tool_that_a_server_does_not_have_or_its_pin_refuses_is_a_problem_when_validated(scale: Any) -> None:
+    gone = "[mcp.gone]\ncommand = 'no-such-program'\n"
+    scale.write("ropewalk.toml", (scale.home / "ropewalk.toml").read_text() + gone)
+    scale.write("c.yaml", FLOW)
+    unknown = scale("validate", "c.yaml")
+    assert unknown.code == 3
+    assert "c.yaml:5:31: nodes[1].tool: unknown tool 'scale:wiegh'; did you mean scale:weigh?" in unknown.err
+    assert "warning: c.yaml:6:31: nodes[2].tool: unknown tool 'gone:away': MCP server 'gone': no program" in unknown.err
+    assert scale("plan", "c.yaml").code == 3
+    assert scale("tools", "pin", "scale", "--approve").code == 0
+    scale.write("scale.json", json.dumps([{**PLAIN, "description": "Weighs you."}]))
+    for wrong in (FLOW, FLOW + "  - {id: d, type: nonsense}\n"):  # also where something else is wrong
+        scale.write("c.yaml", wrong)
+        refused = scale("validate", "c.yaml", "--json")
+        assert refused.code == 3
+        error = refused.data["error"]
+        said = {p["path"]: p["message"] for p in error["problems"]}
+        assert "has changed since it was approved" in said["nodes[0].tool"]
+        assert said["nodes[1].tool"] == "unknown tool 'scale:wiegh'"
+        assert ("nodes[3].type" in said) == (wrong != FLOW)
+        assert [p["path"] for p in error["warnings"]] == ["nodes[2].tool"]
+    scale.write("c.yaml", FLOW.replace("  - {id: a", "  # {id: a").replace("  - {id: b", "  # {id: b"))
+    assert scale("validate", "c.yaml").code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from mcp_project import COMMAND, ERAS, REPORT, Served, environment, served
 
 from ropewalk.app import App
+from ropewalk.doors.mcp.flows import Flows
 from ropewalk.errors import InvalidFlow
 from ropewalk.tools.mcp import ServerRefused
 from ropewalk.tools.result import ProgressEvent
@@ -72,6 +74,12 @@ def test_progress_is_told_per_node_and_only_grows(served: Served, era: str) -> N
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_failure_names_the_node_and_is_no_protocol_error(served: Served, era: str) -> None:
+    off = "{id: off, type: tool, tool: fail, params: {why: the mill is closed}, condition: '$item == 2'}"
+    served.write(
+        "flows/deep.yaml",
+        f"kind: chain\nname: deep\nnodes: [{{id: each, type: loop, items: [1, 2], nodes: [{off}]}}]\n",
+    )
+
     async def case() -> None:
         async with served.client(mode=era) as mcp:
             result = await mcp.call_tool("here", "broken")
@@ -79,6 +87,9 @@ def test_a_failure_names_the_node_and_is_no_protocol_error(served: Served, era: 
             assert text(result).startswith("node 'off' failed in tool 'fail': the mill is closed (run ")
             about = result.meta["ropewalk/error"]
             assert (about["node"], about["tool"], about["message"]) == ("off", "fail", "the mill is closed")
+            assert about["path"] == "off"
+            deep = (await mcp.call_tool("here", "deep")).meta["ropewalk/error"]
+            assert (deep["node"], deep["path"]) == ("off", "each[1]/off")
             assert "Traceback" not in str(result)
             unfit = await mcp.call_tool("here", "shout", {"text": 3})
             assert unfit.is_error
@@ -152,6 +163,74 @@ def test_a_partial_run_gives_its_value_and_says_what_failed(served: Served) -> N
             assert result.meta["ropewalk/run"]["status"] == "partial"
 
     asyncio.run(case())
+
+
+def keep(served: Served, **chain: Any) -> None:
+    """Put a chain into the project's store."""
+    app = App.open(served.home)
+    app.chains.core.create_chain({"name": "report", **chain})
+    app.store.close()
+
+
+NODES = [{"id": "up", "type": "tool", "tool": "upper", "params": {"text": "a"}}]
+
+
+def test_a_flow_that_is_a_file_and_stored_is_offered_once_and_the_file_keeps_its_name(served: Served) -> None:
+    served.write("flows/report.yaml", json.dumps({"kind": "chain", "name": "report", "nodes": NODES}))
+    keep(served, nodes=NODES)
+
+    async def names() -> list[str]:
+        async with served.client() as mcp:
+            await mcp.connect("here")
+            report = await mcp.call_tool("here", "report")
+            assert report.structured_content == {"result": {"up": "A"}}
+            return [tool.name for tool in mcp.tools("here") if tool.name.startswith("report")]
+
+    assert asyncio.run(names()) == ["report"]
+    keep(served, nodes=[{**NODES[0], "params": {"text": "b"}}])
+    own, other = asyncio.run(names())
+    assert own == "report"
+    assert re.fullmatch("report_[0-9a-f]{6}", other)
+
+
+def test_that_a_stored_flow_differs_from_the_file_of_its_name_is_said(served: Served) -> None:
+    served.write("flows/report.yaml", json.dumps({"kind": "chain", "name": "report", "nodes": NODES}))
+    keep(served, nodes=[{**NODES[0], "params": {"text": "b"}}])
+    argv = [COMMAND, "mcp", "-C", str(served.home)]
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
+    lines = [asked, {"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    lines.append({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
+        child.stdin.flush()
+        while '"id":2' not in child.stdout.readline():
+            pass
+        err = child.communicate()[1]
+    assert (
+        f"chain 'report' of the store differs from {served.home / 'flows/report.yaml'}: the file keeps the name" in err
+    )
+
+
+INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+def test_recorded_tests_beside_flows_are_left_out_and_refused_where_they_are_named(served: Served) -> None:
+    served.write("flows/shout.test.yaml", "kind: test\nname: t\nflow: shout.yaml\n")
+    served.write("flows/other.yaml", "kind: test\nname: t\nflow: shout.yaml\n")
+
+    async def broken(*places: str) -> dict[str, str]:
+        async with App.open(served.home, store="memory") as app:
+            flows = Flows(app, places, served.home)
+            assert all("test" not in one.id.rpartition("/")[2] for one in flows.offered())
+            return {Path(file).name: why for file, why in flows.broken.items()}
+
+    assert asyncio.run(broken("flows")) == asyncio.run(broken("flows/*.yaml")) == {}
+    named = asyncio.run(broken("flows/other.yaml"))
+    assert "a recorded test is no flow; `ropewalk test FILE` runs it again" in named["other.yaml"]
 
 
 def test_stored_chains_files_given_and_experiences_are_offered(served: Served) -> None:

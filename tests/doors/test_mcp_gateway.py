@@ -335,6 +335,12 @@ def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
             ).structured_content
             assert found["total"] == 17
             assert found["tools"][0]["name"] == "odd__progress"
+            assert found["fits"]
+            assert 0.3 <= found["tools"][0]["score"] <= 1
+            none = (await mcp.call_tool("here", "find_tools", {"query": "knit a woollen sock"})).structured_content
+            assert not none["fits"]
+            assert none["note"].startswith("no tool here fits this request (none has a score of 0.3 or more)")
+            assert all(tool["score"] < 0.3 for tool in none["tools"])
             assert found["tools"][0]["inputSchema"] == {"type": "object"}
             told: list[ProgressEvent] = []
             through = {"name": "odd__progress", "arguments": {"count": 2}}

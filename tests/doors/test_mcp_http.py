@@ -159,7 +159,9 @@ def test_a_token_is_made_and_told_where_none_is_given(served: Served) -> None:
         assert len(token) >= 32
         headers = {**JSON, "authorization": f"Bearer {token}"}
         assert httpx2.post(found.url, json=INITIALIZE, headers=headers).status_code == 200
-        assert httpx2.post(found.url, json=INITIALIZE, headers=JSON).status_code == 401
+        stranger = httpx2.post(found.url, json=INITIALIZE, headers=JSON)
+        assert stranger.status_code == 401
+        assert "send the header Authorization: Bearer TOKEN" in stranger.text
 
 
 def test_it_ends_when_told_to_and_stops_what_is_under_way(served: Served, here: Listening) -> None:

@@ -34,6 +34,14 @@ def test_who_wants_exactly_a_name_keeps_it() -> None:
     assert unique_names([("a", "find_tools")], taken=["find_tools"])["a"] != "find_tools"
 
 
+def test_of_several_who_want_a_name_the_projects_own_keeps_it() -> None:
+    names = unique_names([("a", "report"), ("b", "report"), ("c", "report!")], own={"b"})
+    assert names["b"] == "report"
+    assert re.fullmatch("report_[0-9a-f]{6}", names["a"])
+    two = unique_names([("a", "report"), ("b", "report")], own={"a", "b"})
+    assert all(re.fullmatch("report_[0-9a-f]{6}", name) for name in two.values())
+
+
 SCHEMAS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"type": "object"}),
     ({"type": ["object", "null"]}, {"type": "object"}),

@@ -39,7 +39,7 @@ def test_what_a_restart_has_changed_is_refused_with_its_reason_and_never_called(
     for answer in (scale.post("/api/tools/scale:weigh", {"arguments": {}}), scale.get("/api/tools/scale:weigh")):
         assert answer.status_code == 409
         error = answer.json()["error"]
-        assert (error["kind"], error["message"]) == ("ToolNotApproved", f"run: resolve scale:weigh: {WHY}")
+        assert (error["kind"], error["message"]) == ("ToolNotApproved", f"tool scale:weigh: {WHY}")
     flow = {"kind": "chain", "name": "c", "nodes": [{"id": "w", "type": "tool", "tool": "scale:weigh", "params": {}}]}
     refused = scale.post("/api/runs", {"document": flow})
     assert refused.status_code == 422

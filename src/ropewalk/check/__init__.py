@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..errors import InvalidFlow, Problem
 from ..ir import Flow
-from .report import Checked, Report
+from .report import Checked, Report, unknown_tool
 from .structure import MAX_NESTING, MAX_NODES, Layout
 from .walk import ToolCard, Tools, Walk
 
@@ -26,7 +26,8 @@ def check(
     """Every problem and warning of a flow, in the order of its document; it never raises.
 
     `tools` gives the schemas of a tool by its id, or None for a tool it does not know, which is a
-    warning, or a problem with `unknown_tools="problem"`. More nodes than `most_nodes`, or regions
+    warning, or a problem with `unknown_tools="problem"`; with `"certain"` it is a problem where there
+    certainly is none: its server was asked, or its pin refuses it. More nodes than `most_nodes`, or regions
     nested deeper than `most_nesting`, are a problem, and not looked at more closely.
     """
     report = Report()
@@ -47,4 +48,4 @@ def ensure(flow: Flow, tools: Tools | None = None, *, unknown_tools: str = "warn
     return flow
 
 
-__all__ = ["MAX_NESTING", "MAX_NODES", "Checked", "ToolCard", "Tools", "check", "ensure"]
+__all__ = ["MAX_NESTING", "MAX_NODES", "Checked", "ToolCard", "Tools", "check", "ensure", "unknown_tool"]

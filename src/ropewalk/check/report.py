@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..errors import Problem
 from ..frozen import dataclass
 from ..ir import Node
+from ..values import closest
 
 At: TypeAlias = tuple["At | None", str | int] | None
 """The way into an expression, innermost last and built only outwards: (way to the parent, key)."""
@@ -65,6 +66,16 @@ class Report:
             return tuple(dict.fromkeys(problem for _, problem in found))
 
         return Checked(problems=sort(self.problems), warnings=sort(self.warnings))
+
+
+def unknown_tool(tool: str, tools: Any) -> tuple[str, str | None, bool]:
+    """What to say of a tool that `tools` does not know: the message, what may have been meant, and whether it is
+    certain that there is none (its server was asked, or its pin refuses it)."""
+    names, why, certain = (getattr(tools, name, None) for name in ("names", "why", "certain"))
+    reason = why(tool) if callable(why) else None
+    near = closest(tool, names()) if callable(names) and reason is None else None
+    message = f"unknown tool {tool!r}" + (f": {reason}" if reason else "")
+    return message, near, bool(certain(tool)) if callable(certain) else False
 
 
 def path_of(node: Node | None, owners: Owners, field: str, at: At) -> str:

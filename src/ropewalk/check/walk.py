@@ -24,7 +24,7 @@ from ..values import Json, closest
 from .arguments import Fitting
 from .policies import check_limit, check_policy, check_timeout
 from .reading import Reading
-from .report import Report, listing
+from .report import Report, listing, unknown_tool
 from .schemas import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
 from .structure import Layout, check_after, sort
 from .types import Each, Type, either, items_of, kinds_of, say
@@ -67,7 +67,7 @@ class Walk:
         self, flow: Flow, layout: Layout, report: Report, tools: Tools | None, unknown_tools: str = "warning"
     ) -> None:
         self.flow, self.report, self.tools = flow, report, tools
-        self.unknown_is_warning = unknown_tools != "problem"
+        self.unknown_tools = unknown_tools
         self.read = Reading(flow, layout, report)
         self.fitting = Fitting(self.read.tell)
         self.writers = Writers(report)
@@ -276,12 +276,11 @@ class Walk:
         return card.gives
 
     def _unknown_tool(self, tool: str) -> None:
-        names, why = (getattr(self.tools, name, None) for name in ("names", "why"))
-        reason = why(tool) if callable(why) else None
-        near = closest(tool, names()) if callable(names) and reason is None else None
-        message = f"unknown tool {tool!r}" + (f": {reason}" if reason else "")
-        self.report.add(message, node=self.read.node, owners=self.read.owners, field="tool",
-                        suggestion=near, warning=self.unknown_is_warning)  # fmt: skip
+        message, near, certain = unknown_tool(tool, self.tools)
+        warning = self.unknown_tools != "problem" and not (self.unknown_tools == "certain" and certain)
+        self.report.add(
+            message, node=self.read.node, owners=self.read.owners, field="tool", suggestion=near, warning=warning
+        )
 
     def _compute(self, op: Compute | Require) -> Type:
         self.read.field = "value"

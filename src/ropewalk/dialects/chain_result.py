@@ -30,7 +30,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     compiler = ChainCompiler(chain)
     flow = compiler.flow() if chain.nodes else None
     if compiler.problems or flow is None:
-        raise InvalidFlow(told_together(compiler.problems, flow))
+        raise InvalidFlow(told_together(compiler.problems, flow), flow)
     return Compiled(
         kind="chain",
         id=str(chain.fields["id"]),

@@ -73,7 +73,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         reader.read(given["steps"])
     flow = _flow(given, steps)
     if report:
-        raise InvalidFlow(report)
+        raise InvalidFlow(report, flow)
     name = str(given["name"])
     document: dict[str, Json] = {"name": name, "description": "", "mode": "compose", **given, "steps": steps.documents}
     return Compiled(

@@ -30,7 +30,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     compiler = CompositionCompiler(document)
     flow = compiler.flow() if document.nodes else None
     if compiler.problems or flow is None:
-        raise InvalidFlow(told_together(compiler.problems, flow))
+        raise InvalidFlow(told_together(compiler.problems, flow), flow)
     return Compiled(
         kind="composition",
         id=str(document.fields["id"]),

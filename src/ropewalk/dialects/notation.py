@@ -81,6 +81,9 @@ NOTATIONS: Final[dict[str, Notation]] = {
 }
 
 
+_TEST: Final = "test"  # testing.recording.KIND
+
+
 def notation_of(document: Json) -> Notation:
     """The notation of a document: what its `kind` says, else the last one whose shape it has."""
     if not isinstance(document, Mapping):
@@ -88,6 +91,9 @@ def notation_of(document: Json) -> Notation:
     kind = document.get("kind")
     if kind is not None:
         found = NOTATIONS.get(str(kind))
+        if kind == _TEST:
+            message = "a recorded test is no flow; `ropewalk test FILE` runs it again"
+            raise InvalidFlow([Problem(path="kind", message=message)])
         if found is None:
             message = f"unknown kind {kind!r}; it is one of {', '.join(NOTATIONS)}"
             raise InvalidFlow([Problem(path="kind", message=message, suggestion=closest(str(kind), NOTATIONS))])

@@ -49,13 +49,17 @@ _NAMES: Final = {
 _LISTS: Final = ("excludeTools", "allowTools", "category", "namespace")
 
 
+THRESHOLD: Final = 0.3
+"""Below this no tool fits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How to select. None for a filter means all tools; `allow_tools` and `exclude_tools` hold ids or names."""
 
     strategy: str = "hybrid"
     max_results: int = 5
-    threshold: float = 0.3
+    threshold: float = THRESHOLD
     recent: tuple[str, ...] = ()
     exclude_tools: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] | None = None

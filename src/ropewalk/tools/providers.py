@@ -72,6 +72,11 @@ class Providers:
         return tools
 
     @property
+    def listed(self) -> list[str]:
+        """The providers that have said which tools there are."""
+        return [name for name, known in self._known.items() if isinstance(known, OpenApiProvider)]
+
+    @property
     def documented(self) -> list[str]:
         """The providers whose tools are what an OpenAPI document says, fetched or not."""
         return [

@@ -97,6 +97,12 @@ class Toolbox(Index):
         died and may come back with another one."""
         return self.get(tool_id) is None or (self.mcp is not None and tool_id.partition(":")[0] in self.mcp.lost)
 
+    def told(self, space: str) -> bool:
+        """Whether a server or provider has said which tools it has."""
+        if self.mcp is not None and space in self.mcp.names:
+            return space in self._served and space not in self.failures
+        return self._providers is not None and space in self._providers.listed
+
     @property
     def spaces(self) -> set[str]:
         """The names of servers and providers, connected or not."""

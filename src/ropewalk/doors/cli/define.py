@@ -34,7 +34,9 @@ def validate(
         checked = await app.validate(source)
         warnings = list(checked.warnings)
         if checked.problems or (strict and warnings):
-            raise InvalidFlow([*checked.problems, *(warnings if strict else ())])
+            error = InvalidFlow([*checked.problems, *(warnings if strict else ())])
+            error.warnings = () if strict else checked.warnings
+            raise error
         text = [f"warning: {render(w)}" for w in warnings] + [f"{source}: valid"]
         data = {"valid": True, "problems": [], "warnings": [problem_data(w) for w in warnings]}
         return Answer(data=data, text="\n".join(text))

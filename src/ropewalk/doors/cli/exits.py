@@ -29,7 +29,7 @@ from ...errors import (
     ValidationFailed,
 )
 from ...source import render, visible
-from ...told import error_data, problems_of
+from ...told import error_data, problem_data, problems_of
 
 DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 124, 130
 
@@ -106,9 +106,13 @@ def explain(error: BaseException) -> str:
         shown = [f"error: {visible(said)}", *(render(p) for p in problems if p.message not in said)]
     elif len(problems) > 1:
         shown.append(f"{len(problems)} problems; nothing has run")
+    shown += [f"warning: {render(p)}" for p in getattr(error, "warnings", ())]
     return "\n".join(shown)
 
 
 def failure(error: BaseException) -> dict[str, Any]:
     """The error for `--json`."""
-    return error_data(error, None if str(error) or exit_code(error) != INTERRUPTED else "interrupted")
+    data = error_data(error, None if str(error) or exit_code(error) != INTERRUPTED else "interrupted")
+    if isinstance(error, InvalidFlow) and error.warnings:
+        data["error"]["warnings"] = [problem_data(p) for p in error.warnings]
+    return data

@@ -75,9 +75,11 @@ async def validate(given: Given, app: Served) -> Answer:
     try:
         loaded = read(app, given.document)
         await app.connect_for(loaded.flow)
-        checked = app.check(loaded)
+        checked = app.check(loaded, unknown_tools="certain")
     except InvalidFlow as error:
-        return Answer({"valid": False, "problems": [problem_data(p) for p in error.problems], "warnings": []})
+        found = await app.definitions.with_tools(error, app.connect_for)
+        problems, warnings = ([problem_data(p) for p in said] for said in (found.problems, found.warnings))
+        return Answer({"valid": False, "problems": problems, "warnings": warnings})
     return Answer(
         {
             "valid": not checked.problems,
@@ -93,7 +95,7 @@ async def plan(given: Given, app: Served) -> Answer:
     """What would run, in which order, with which tools; calls nothing."""
     loaded = read(app, given.document)
     await app.connect_for(loaded.flow)
-    checked = app.check(loaded)
+    checked = app.check(loaded, unknown_tools="certain")
     if checked.problems:
         raise InvalidFlow(checked.problems)
     made = planned(loaded.flow, app.definitions.cards_for(loaded), checked.warnings, kind=loaded.kind)

@@ -59,7 +59,9 @@ def read(app: App, document: Document) -> Loaded:
         except InvalidFlow as error:
             from ...source import attach
 
-            raise InvalidFlow(attach(error.problems, text)) from None
+            wrong = InvalidFlow(attach(error.problems, text), error.flow)
+            wrong.file = text
+            raise wrong from None
     else:
         loaded = app.loaded(document)
     if loaded.compiled.local:

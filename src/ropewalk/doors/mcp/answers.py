@@ -7,6 +7,7 @@ makes no sense is a protocol error. Texts of errors that nobody raised on purpos
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -52,7 +53,7 @@ def explained(name: str, error: Exception) -> Any:
         return _refused(error)
     about: dict[str, Json] = {"kind": type(error).__name__}
     if isinstance(error, FlowFailed):
-        return failed(_of_flow(error, about), about)
+        return flow_failed(error)
     if isinstance(error, (InvalidInput, InvalidFlow, ValidationFailed)):
         about["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
         what = "the arguments do not fit" if not isinstance(error, InvalidFlow) else "the flow cannot run now"
@@ -95,7 +96,13 @@ def unmarked(result: Any) -> Any:
     return result.model_copy(update={"meta": left or None})
 
 
-def _of_flow(error: FlowFailed, about: dict[str, Json]) -> str:
+def flow_failed(error: FlowFailed, paths: Mapping[str, str] | None = None) -> Any:
+    """The result for a flow that did not reach its end; `paths` are those of its nodes that failed."""
+    about: dict[str, Json] = {"kind": type(error).__name__}
+    return failed(_of_flow(error, about, paths or {}), about)
+
+
+def _of_flow(error: FlowFailed, about: dict[str, Json], paths: Mapping[str, str]) -> str:
     """The node that failed, its tool and why; the same goes into `about`."""
     result = error.result
     about |= {"runId": error.run_id, "status": error.status, "message": str(error)}
@@ -109,6 +116,7 @@ def _of_flow(error: FlowFailed, about: dict[str, Json]) -> str:
     about |= {key: said[key] for key in ("path", "tool", "attempts", "message") if said.get(key) is not None}
     if node:
         about["node"] = node
+        about.setdefault("path", paths.get(str(node), node))
     where = f"node {node!r} failed" if node else f"the run ended as {error.status}"
     tool = f" in tool {said['tool']!r}" if said.get("tool") else ""
     return f"{where}{tool}: {said.get('message', '')} (run {error.run_id})"

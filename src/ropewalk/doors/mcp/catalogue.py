@@ -50,8 +50,10 @@ class Catalogue:
         always = [one for source in self._always for one in source.offered()]
         all = [one for source in self._others for one in source.offered()]
         others = [one for one in all if not one.withheld]
-        names = unique_names(((one.id, one.wanted) for one in (*always, *others)), taken=(FIND, CALL))
-        tools = {names[one.id]: one for one in (*always, *others)}
+        offered = (*always, *others)
+        own = {one.id for one in offered if one.own}
+        names = unique_names(((one.id, one.wanted) for one in offered), taken=(FIND, CALL), own=own)
+        tools = {names[one.id]: one for one in offered}
         # Named by themselves: what is refused takes no name from what is not.
         apart = unique_names((one.id, one.wanted) for one in all if one.withheld)
         withheld = {apart[one.id]: one for one in all if one.withheld}

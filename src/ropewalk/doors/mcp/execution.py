@@ -30,7 +30,8 @@ class Steps:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._nodes = self._done = 0
-        self.failed: Event | None = None
+        self.failed: dict[str, str] = {}
+        """The path of each node that failed and was not handled."""
 
     def take(self, event: Event) -> None:
         """Tell one event, where it is of a node."""
@@ -42,7 +43,7 @@ class Steps:
             self._tell(1, f"{path}: started")
         elif event.kind in _ENDS:
             if event.kind == "node.failed" and not data.get("handled"):
-                self.failed = event
+                self.failed[event.node or path] = path
             why = data.get("message") or data.get("reason")
             said = f"{path}: {_ENDS[event.kind]}" + (f" ({why})" if why else "")
             self._tell(2 if event.kind == "node.skipped" else 1, said)
@@ -53,8 +54,10 @@ class Steps:
         self._progress.tell(ProgressEvent(self._done, total if self._done <= total else None, message))
 
 
-async def executed(app: App, execute: Execute, args: dict[str, Json], run_id: str | None, asked: Asked) -> Any:
-    """What the run gave; cancelled, it is stopped first, which its record says."""
+async def executed(
+    app: App, execute: Execute, args: dict[str, Json], run_id: str | None, asked: Asked
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the run gave, and the paths of what failed in it; cancelled, it is stopped first, which its record says."""
     import anyio
 
     own = run_id or new_run_id()
@@ -71,4 +74,4 @@ async def executed(app: App, execute: Execute, args: dict[str, Json], run_id: st
             await asyncio.wait([task], timeout=_STOPPING)
         raise
     await progress.flush()
-    return task.result().to_dict()
+    return task.result().to_dict(), steps.failed

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
+from ...select.options import THRESHOLD
 from ...select.selector import Selector
 from ...values import Json, closest
 from .answers import failed, given
@@ -22,6 +23,26 @@ CALL: Final = "call_tool"
 _MOST: Final = 50
 _USUAL: Final = 8
 _THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
+_ROW: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "description": {"type": "string"},
+        "inputSchema": {"type": "object"},
+        "score": {"type": "number"},
+    },
+    "required": ["name", "description", "inputSchema", "score"],
+}
+_OUTPUT: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "tools": {"type": "array", "items": _ROW},
+        "total": {"type": "integer"},
+        "fits": {"type": "boolean"},
+        "note": {"type": "string"},
+    },
+    "required": ["tools", "total", "fits"],
+}
 
 
 def find_tools(tools: Mapping[str, Offered]) -> Offered:
@@ -35,25 +56,14 @@ def find_tools(tools: Mapping[str, Offered]) -> Offered:
         ]
         return Selector(cards)
 
-    def best(query: str, limit: int) -> list[str]:
+    def best(query: str, limit: int) -> list[tuple[str, float]]:
         chosen = selector().select(query, maxResults=limit, threshold=_THRESHOLD)
-        return [str(one["name"]) for one in chosen["results"]]
+        return [(str(one["name"]), round(float(one["score"]), 2)) for one in chosen["results"]]
 
-    names = "the tools of this server by what you want to do; gives their names, descriptions and input schemas"
-    row: dict[str, Json] = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "description": {"type": "string"},
-            "inputSchema": {"type": "object"},
-        },
-        "required": ["name", "description", "inputSchema"],
-    }
-    output: dict[str, Json] = {
-        "type": "object",
-        "properties": {"tools": {"type": "array", "items": row}, "total": {"type": "integer"}},
-        "required": ["tools", "total"],
-    }
+    names = (
+        "the tools of this server by what you want to do; gives their names, descriptions and input schemas, best "
+        "first, each with how sure one can be of it (score, 0 to 1), and says when none fits"
+    )
 
     async def call(args: dict[str, Json], asked: Asked) -> Any:
         query, limit = args.get("query"), args.get("limit", _USUAL)
@@ -61,12 +71,23 @@ def find_tools(tools: Mapping[str, Offered]) -> Offered:
             return failed("query: say what you want to do", {"kind": "InvalidInput"})
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
             return failed(f"limit: a whole number from 1 to {_MOST}", {"kind": "InvalidInput"})
-        found = [(name, tools[name]) for name in await asyncio.to_thread(best, query, limit)]
+        found = [(name, tools[name], score) for name, score in await asyncio.to_thread(best, query, limit)]
         rows = [
-            {"name": name, "description": one.description, "inputSchema": shown_input(one.input_schema)}
-            for name, one in found
+            {
+                "name": name,
+                "description": one.description,
+                "inputSchema": shown_input(one.input_schema),
+                "score": score,
+            }
+            for name, one, score in found
         ]
-        return given({"tools": rows, "total": len(tools)}, output)
+        fits = any(score >= THRESHOLD for _, _, score in found)
+        said = {"tools": rows, "total": len(tools), "fits": fits}
+        if fits:
+            return given(said, _OUTPUT)
+        near = "; those listed come nearest, and are probably not what is wanted" if found else ""
+        note = f"no tool here fits this request (none has a score of {THRESHOLD:g} or more){near}"
+        return given({**said, "note": note}, _OUTPUT)
 
     return Offered(
         id=FIND,
@@ -80,7 +101,7 @@ def find_tools(tools: Mapping[str, Offered]) -> Offered:
             },
             "required": ["query"],
         },
-        output_schema=output,
+        output_schema=_OUTPUT,
         annotations={"readOnlyHint": True},
         call=call,
     )

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...engine.flowtool import tool_name, value_of
-from ...errors import InvalidFlow, NotFound
+from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
+from ...source import load
 from ...values import Json, digest
-from .answers import failed, given
+from .answers import failed, flow_failed, given
 from .execution import Execute, executed
 from .offer import Asked, Offered
 
@@ -36,6 +37,8 @@ class Flows:
     def __init__(self, app: App, places: Iterable[str], home: Path, *, stored: bool = True) -> None:
         self._app, self._places, self._home, self._stored = app, tuple(places), home, stored
         self._known: dict[Path, tuple[Any, Loaded | None]] = {}
+        self._tests: dict[Path, tuple[Any, bool]] = {}
+        self._told: set[tuple[str, Path]] = set()
         self.broken: dict[str, str] = {}
         """Why a file is not offered, by its path."""
 
@@ -46,13 +49,23 @@ class Flows:
 
     def offered(self) -> Iterator[Offered]:
         """One tool per flow; a file that is no sound flow is left out, and `broken` says why."""
+        own: dict[str, tuple[Path, set[str]]] = {}
         for file in self._files():
             loaded = self._loaded(file)
             if loaded is not None:
-                yield self._offer(f"file:{file}", loaded, self._of_file(loaded))
+                own.setdefault(tool_name(loaded.name), (file, set()))[1].add(loaded.fingerprint)
+                yield self._offer(f"file:{file}", loaded, self._of_file(loaded), own=True)
         for definition in self._definitions():
             loaded = self._app.definitions.stored(definition)
-            yield self._offer(f"{definition.kind}:{definition.id}", loaded, self._of_store(definition))
+            same = own.get(tool_name(loaded.name))
+            if same is not None and loaded.fingerprint in same[1]:
+                continue  # the very same one
+            id = f"{definition.kind}:{definition.id}"
+            if same is not None and (id, same[0]) not in self._told:
+                self._told.add((id, same[0]))
+                said = "the file keeps the name, the stored one has a digest behind it (`stored = false` leaves it out)"
+                log.warning("%s %r of the store differs from %s: %s", definition.kind, loaded.name, same[0], said)
+            yield self._offer(id, loaded, self._of_store(definition))
 
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
@@ -64,7 +77,19 @@ class Flows:
     # --- which there are
 
     def _files(self) -> list[Path]:
-        return list(dict.fromkeys(file for place in self._places for file in _found(self._home, place)))
+        """A recorded test is left out, unless it is named itself."""
+        found = dict.fromkeys(file for place in self._places for file in _found(self._home, place))
+        named = {self._home / place for place in self._places}
+        return [file for file in found if file in named or not self._is_test(file)]
+
+    def _is_test(self, file: Path) -> bool:
+        if file.is_dir():
+            return False
+        stamp = _stamp(file)
+        known = self._tests.get(file)
+        if known is None or known[0] != stamp:
+            known = self._tests[file] = (stamp, _is_test(file))
+        return known[1]
 
     def _definitions(self) -> list[Any]:
         if not self._stored:
@@ -112,16 +137,20 @@ class Flows:
 
         return execute
 
-    def _offer(self, id: str, loaded: Loaded, execute: Execute) -> Offered:
+    def _offer(self, id: str, loaded: Loaded, execute: Execute, *, own: bool = False) -> Offered:
         tool = self._app.as_tool(loaded)
 
         async def call(args: dict[str, Json], asked: Asked) -> Any:
             run_id = None if asked.key is None else f"mcp-{digest([id, asked.key])}"
-            result = await executed(self._app, execute, args, run_id, asked)
+            result, paths = await executed(self._app, execute, args, run_id, asked)
             if result.get("status") == "waiting":
                 return _waits(result)
             about = {"runId": result.get("executionId"), "status": result.get("status")}
-            return given(value_of(result), tool.output_schema, about=about, note=_missed(result))
+            try:
+                value = value_of(result)
+            except FlowFailed as error:
+                return flow_failed(error, paths)
+            return given(value, tool.output_schema, about=about, note=_missed(result))
 
         return Offered(
             id=id,
@@ -130,6 +159,7 @@ class Flows:
             input_schema=tool.input_schema,
             output_schema=tool.output_schema,
             call=call,
+            own=own,
         )
 
 
@@ -169,6 +199,15 @@ def _found(home: Path, place: str) -> Iterator[Path]:
         yield from (found for found in sorted(home.glob(place)) if found.suffix in SUFFIXES or found.is_dir())
     else:
         yield path
+
+
+def _is_test(file: Path) -> bool:
+    """Whether a document is a recorded test; one that cannot be read is none, and told of elsewhere."""
+    try:
+        data = load(file).data
+    except (InvalidFlow, NotFound):
+        return False
+    return isinstance(data, dict) and data.get("kind") == "test"
 
 
 def _stamp(file: Path) -> Any:

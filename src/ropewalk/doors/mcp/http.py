@@ -19,6 +19,7 @@ from .server import McpDoor
 PATH: Final = "/mcp"
 _EVERYWHERE: Final = ("0.0.0.0", "::")
 _MOST_BYTES: Final = 10_000_000
+_WAY: Final = "send the header Authorization: Bearer TOKEN, with the token that the server was given or printed"
 _LEAVING: Final = 5  # seconds that requests under way are given when the server ends
 
 
@@ -75,7 +76,7 @@ async def serve(door: McpDoor, address: Address, token: str | None, ready: Calla
     if token is None and not address.local:
         raise ConfigError(f"{address.shown} can be reached from other machines: a token is needed")
     listening = address.listen()
-    site = Guard(_site(door), token, address.hosts, _MOST_BYTES)
+    site = Guard(_site(door), token, address.hosts, _MOST_BYTES, way=_WAY)
     async with door.open():
         ready(f"http://{address.shown}:{listening.getsockname()[1]}{PATH}")
         await serve_until_cancelled(site, listening, _LEAVING)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 LONGEST: Final = 48
@@ -14,20 +14,24 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _MARK: Final = 6
 
 
-def unique_names(wanted: Iterable[tuple[str, str]], taken: Iterable[str] = ()) -> dict[str, str]:
+def unique_names(
+    wanted: Iterable[tuple[str, str]], taken: Iterable[str] = (), own: Container[str] = ()
+) -> dict[str, str]:
     """From (id, wanted name) to {id: name}; the same for the same set, in whatever order.
 
-    Where several come to the same name, the one that wanted exactly that keeps it; the others, and those that
-    are too long, end in a digest of their id. `taken` are names nobody gets.
+    Where several come to the same name, the one that wanted exactly that keeps it, of several the one whose id is in
+    `own`; the others, and those that are too long, end in a digest of their id. `taken` are names nobody gets.
     """
     asked = dict(wanted)
     safe = {id: _OTHER.sub("_", name).strip("_") or "tool" for id, name in asked.items()}
     exact = Counter(name for id, name in safe.items() if asked[id] == name)
+    owned = Counter(name for id, name in safe.items() if asked[id] == name and id in own)
     known = Counter(safe.values())
     blocked = set(taken)
     found: dict[str, str] = {}
     for id, name in safe.items():
-        alone = known[name] == 1 or (asked[id] == name and exact[name] == 1)
+        mine = owned[name] == 1 and id in own
+        alone = known[name] == 1 or (asked[id] == name and (exact[name] == 1 or mine))
         found[id] = name if alone and len(name) <= LONGEST and name not in blocked else _marked(id, name)
     return found
 

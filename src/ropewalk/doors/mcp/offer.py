@@ -27,7 +27,7 @@ Call: TypeAlias = Callable[[dict[str, Json], Asked], Awaitable[Any]]
 class Offered:
     """One tool. `id` says what it is here (`flow:shout`, `git:git_log`), `wanted` how it would like to be called.
     With `verbatim` its results are an MCP server's own, else they fit `output_schema`. One that is `withheld` is shown
-    to nobody; its call says why."""
+    to nobody; its call says why. One of the project's `own` keeps its name where another wants the same."""
 
     id: str
     wanted: str
@@ -39,6 +39,7 @@ class Offered:
     annotations: dict[str, Json] | None = None
     verbatim: bool = False
     withheld: bool = False
+    own: bool = False
 
 
 class Source(Protocol):
