@@ -326,8 +326,7 @@ class App(Selecting):
             from .runs.upgrade import shown
 
             raise shown(self, exc, run_id, loaded) from None
-        if job.new.context:
-            await self.learn(job)
+        await self.learn(job, result)
         return result
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
@@ -385,7 +384,7 @@ class App(Selecting):
             return outcome(await resume(self, row, source, upgrade, executor, on_event, park))
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         job.park = park
-        return outcome(await self.engine.drive(job, await self.store.reopen(run_id)))
+        return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)))
 
 
 def engine_named(name: str) -> str:

@@ -15,7 +15,7 @@ from .engine.engine import Job, new_run_id
 from .errors import ModelError, NoExecutor, Problem
 from .events import Event
 from .fitting import asks_model, check_input
-from .journal.journal import NewRun, RunRow
+from .journal.journal import Log, NewRun, RunRow
 from .tools.executor import ExecutorCaller
 from .values import Json, check_json
 
@@ -89,7 +89,15 @@ class Jobs:
             await self.ready(loaded)
         state = context.get("variables")
         caller = self.caller(executor, loaded)
-        return self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
+        job = self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
+        job.new.context["request"] = context.get("request")
+        return job
+
+    async def resumed(self, job: Job, log: Log) -> dict[str, Json]:
+        """Go on with an opened run; what its process could no longer teach the selector is learnt when it ends."""
+        result = await self._app.engine.drive(job, log)
+        await self._app.learn(job, result)
+        return result
 
     async def ready(self, loaded: Loaded) -> None:
         """Tools connected, and every tool the flow names known with arguments that fit."""

@@ -147,8 +147,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
     async def told(self, job: Job, result: dict[str, Json]) -> Result:
         """What the engine gave, as the users of this kind read it."""
         new = job.new
-        if job.new.context:
-            await self.app.learn(job)
+        await self.app.learn(job, result)
         if not result:
             result = self.without_result(await off_loop(self.store, lambda: self.store.get_run(new.id)))
         if result.get(self.key) != new.definition_id:

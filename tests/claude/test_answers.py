@@ -8,10 +8,10 @@ import pytest
 
 from ropewalk import Tool, tool
 from ropewalk.app import App
-from ropewalk.claude import complete_json_with_tools, complete_with_tools, select
-from ropewalk.errors import CompletionFailed, ConfigError, NotFound
+from ropewalk.claude import complete_json_with_tools, complete_with_tools, resume_completion, select
+from ropewalk.errors import CompletionFailed, ConfigError, NotFound, StoreError
 from ropewalk.journal.memory import MemoryStore
-from ropewalk.testing import ScriptedModel, wants
+from ropewalk.testing import DyingStore, ScriptedModel, wants
 
 
 @tool
@@ -146,6 +146,35 @@ def test_the_selector_learns_from_how_tools_did() -> None:
             assert app.selector.stats()["look"].successes == 3
 
     asyncio.run(run())
+
+
+def test_the_selector_learns_once_from_a_run_that_waited_and_from_one_that_was_resumed() -> None:
+    document = {"kind": "agent", "prompt": "go", "tools": ["look", "act"], "approve": ["act"]}
+    turns = [wants("look", {"at": "x"})], [wants("act", {"what": "x"})], "done"
+
+    async def waited() -> None:
+        async with App(MemoryStore(durable=True), tools=[look, act], model=ScriptedModel(*turns)) as app:
+            done = await app.run(document, run_id="r", park=True, request="Act on it")
+            assert (done.status, app.selector.learnt()) == ("waiting", [])
+            app.runs.approve("r", done.waiting_for[0]["path"])
+            assert (await app.resume("r")).status == "completed"
+            learnt = {(use.tool, use.request, use.successes) for use in app.selector.learnt()}
+            assert learnt == {("look", "Act on it", 1), ("act", "Act on it", 1)}
+            assert (await app.resume("r")).status == "completed"  # it has ended: nothing is learnt again
+            assert app.selector.stats()["look"].successes == 1
+
+    async def died() -> None:
+        dying = DyingStore(MemoryStore(durable=True), at=4, written=True)
+        app = App(dying, tools=[look, act], model=ScriptedModel(*turns))
+        with pytest.raises(StoreError):
+            await complete_with_tools("Look!", tools=["look", "act"], app=app, run_id="r")
+        model = ScriptedModel(lambda request: turns[sum(one["role"] == "assistant" for one in request.messages)])
+        async with App(await dying.survivor(), tools=[look, act], model=model) as app:
+            assert (await resume_completion("r", app=app)).text == "done"
+            assert {(use.tool, use.request) for use in app.selector.learnt()} == {("look", "Look!"), ("act", "Look!")}
+
+    asyncio.run(waited())
+    asyncio.run(died())
 
 
 def test_without_an_app_there_is_no_selector() -> None:

@@ -105,8 +105,7 @@ async def resume(
         except BaseException:
             await log.release()
             raise
-    result: dict[str, Json] = await app.engine.drive(job, log)
-    return result
+    return await app.jobs.resumed(job, log)
 
 
 def shown(app: App, error: DefinitionChanged, run_id: str | None, loaded: Loaded) -> DefinitionChanged:

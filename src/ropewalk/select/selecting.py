@@ -40,10 +40,11 @@ class Selecting:
         made.follow(self.toolbox)
         return made
 
-    async def learn(self, job: Any) -> None:
-        """After a run that was given the request it is for: have the selector remember how its tools did."""
+    async def learn(self, job: Any, result: Mapping[str, Json]) -> None:
+        """After a run that was given the request it is for: have the selector remember how its tools did. Of one that
+        was let go of to wait it learns when that has ended."""
         request = (job.new.context or {}).get("request")
-        if request is not None:
+        if request is not None and result.get("status") != "waiting":
             from .learning import outcomes
 
             def learn() -> None:
