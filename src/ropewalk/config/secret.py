@@ -26,6 +26,11 @@ _WORDS: Final = frozenset(
      "pass", "passphrase", "passwd", "password", "pat", "pgpassword", "private", "pwd", "secret",
      "session", "signature", "token")
 )  # fmt: skip
+_HARMLESS: Final = frozenset(
+    ("PWD", "OLDPWD", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_SESSION", "GDMSESSION", "SESSION_MANAGER",
+     "XDG_SESSION_CLASS", "XDG_SESSION_DESKTOP", "XDG_SESSION_ID", "XDG_SESSION_PATH", "XDG_SESSION_TYPE")
+)  # fmt: skip
+"""Variables of shells and desktops: a directory, a socket, `wayland`."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token) +", re.I)
 _known: set[str] = set()
@@ -73,7 +78,7 @@ def spellings(secret: str) -> tuple[str, ...]:
 
 def says_secret(name: str) -> bool:
     """Whether what bears this name is a secret: GITHUB_TOKEN, X-Api-Key, dbPassword."""
-    return any(word.lower() in _WORDS for word in _WORD.findall(name))
+    return name not in _HARMLESS and any(word.lower() in _WORDS for word in _WORD.findall(name))
 
 
 def note(secrets: Iterable[str]) -> None:

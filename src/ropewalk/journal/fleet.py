@@ -19,6 +19,7 @@ from .connection import fetch
 from .lease import Owner, judge, me
 from .postgres_session import Session, Target, driver
 from .sql_rows import load
+from .strays import Strays, anybodys
 
 T = TypeVar("T")
 
@@ -126,16 +127,31 @@ class Fleet:
         if not dead:
             return False
         runs = [run for (run,) in fetch(session, _FREE, (worker.owner,))]
+        self._count(session, runs, Owner.load(worker.owner))
+        return True
+
+    def _count(self, session: Session, runs: list[int], owner: Owner) -> None:
+        """Another process has died with these runs."""
         for run, deaths in fetch(session, _COUNT, (runs,)):
             if deaths > self.recoveries:
                 said = (
-                    f"parked: {deaths} workers have died while they ran it, the last one {Owner.load(worker.owner)},"
+                    f"parked: {deaths} workers have died while they ran it, the last one {owner},"
                     " and it recorded nothing meanwhile; `ropewalk runs release` sets it free"
                 )
                 session.execute(_PARK.format(which="seq"), (run, time.time(), _parked(said)))
-        return True
 
     # --- runs -----------------------------------------------------------------------------
+
+    def collect(self, strays: Strays) -> list[Owner]:
+        """Free the runs of processes that are gone and were no workers; gives those processes."""
+
+        def work(session: Session) -> list[Owner]:
+            found = strays.free(session)
+            for owner, runs in found.items():
+                self._count(session, runs, owner)
+            return list(found)
+
+        return self.do(work)
 
     def free(self, owner: str) -> None:
         """Nobody owns the runs of this process any more."""
@@ -169,7 +185,7 @@ class Fleet:
         """How many runs wait for a worker, by queue."""
         found: dict[str, int] = {}
         for row in self.do(lambda session: orphans(session, "false", _MOST)):
-            if not row.context.get("executor"):
+            if anybodys(row.context):
                 queue = str(row.context.get("queue") or "default")
                 found[queue] = found.get(queue, 0) + 1
         return found

@@ -42,13 +42,13 @@ _PAGE: Final = 500
 
 
 class SqlStore(SqlUses):
-    """See `Store`. `lease` is how long, in seconds, an owner on another host may be silent."""
+    """See `Store`. `patience` is how long, in seconds, an owner on another host may be silent."""
 
     durable = True
     remote = False
 
     def __init__(self, writer: Writer, lease: float, poll: float) -> None:
-        self._lease, self._poll = lease, poll
+        self.patience, self._poll = lease, poll
         self._writer = writer
         # Also at exit, and when the store is dropped without being closed.
         self._close = weakref.finalize(self, self._writer.close)
@@ -131,7 +131,7 @@ class SqlStore(SqlUses):
         return self._writer.read(waits)
 
     def orphans(self, limit: int = 100) -> list[RunRow]:
-        return self._writer.read(lambda c: find_orphans(c, self._lease, limit))
+        return self._writer.read(lambda c: find_orphans(c, self.patience, limit))
 
     def request_stop(self, run_id: str) -> bool:
         if not is_json(run_id):
@@ -210,14 +210,14 @@ class SqlStore(SqlUses):
         )
         return await self._own(
             run.id,
-            lambda c, doubt, now: create(c, run, large, now) or take(c, run.id, self._lease, False, doubt, now),
+            lambda c, doubt, now: create(c, run, large, now) or take(c, run.id, self.patience, False, doubt, now),
             run,
         )
 
     async def reopen(self, run_id: str, *, again: bool = False) -> SqlLog:
         if not is_json(run_id):
             raise NotFound("run", run_id)
-        return await self._own(run_id, lambda c, doubt, now: take(c, run_id, self._lease, again, doubt, now))
+        return await self._own(run_id, lambda c, doubt, now: take(c, run_id, self.patience, again, doubt, now))
 
     @property
     def lease(self) -> Watch:
@@ -256,9 +256,9 @@ class SqlStore(SqlUses):
         a recent beat is believed, but an old one only when no other comes for a whole lease."""
         if doubt.recent:
             raise RunBusy(id, doubt.owner)
-        end = time.monotonic() + self._lease
+        end = time.monotonic() + self.patience
         while time.monotonic() < end:
-            await asyncio.sleep(min(self._poll, self._lease))
+            await asyncio.sleep(min(self._poll, self.patience))
             now = self._writer.read(
                 lambda c: fetch(c, "SELECT epoch, beat FROM lease JOIN run ON run = seq WHERE id = ?", (id,))
             )

@@ -58,7 +58,7 @@ def copy(source: Store, target: Store, told: Callable[[Copied], None] | None = N
         new = there.run(lambda c, table=table, rows=rows: _put(c, table, rows))  # type: ignore[misc]
         if table == "definition":
             done.definitions, done.known = new, len(rows) - new
-    for seq, id, part, live in _runs(here, source._lease):
+    for seq, id, part, live in _runs(here, source.patience):
         if live:
             done.live.append(id)
             continue

@@ -21,6 +21,7 @@ from ..errors import Fenced, RopewalkError, RunBusy, StoreError
 from ..journal.fleet import Fleet, orphans
 from ..journal.journal import ENDS, Log, RunRow
 from ..journal.postgres import PostgresStore
+from ..journal.strays import Strays, anybodys
 from ..uncollected import seldom_collected
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
@@ -66,6 +67,7 @@ class Worker:
         self.client = Client(store.where)
         self.engine = Engine(store)
         self._again, self._refused, self._ticked, self._only = again, refused, ticked, only
+        self._strays = Strays(store.patience)
         self._executor: Executor | None = None
         self._pulse: Pulse | None = None
         self._tasks: set[asyncio.Task[str]] = set()
@@ -229,8 +231,10 @@ class Worker:
 
     def _sweep(self) -> None:
         """Runs that nobody runs and nobody was told of are put in line."""
+        for owner in self.fleet.collect(self._strays):
+            log.warning("%s is gone: its runs are anybody's", owner)
         for orphan in self.fleet.do(lambda session: orphans(session, dispatched(self.store.where))):
-            if not orphan.context.get("executor"):
+            if anybodys(orphan.context):
                 self._dispatch(orphan.id, orphan.epoch, orphan.context, None)
 
     def _dispatch(self, run_id: str, epoch: int, context: Mapping[str, Any], refusers: Iterable[str] | None) -> None:

@@ -1,0 +1,122 @@
+"""What a process other than a worker left unfinished: workers go on with it, where they can have its tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ropewalk import App
+from ropewalk.journal.fleet import Fleet
+from ropewalk.journal.journal import NewRun
+from ropewalk.journal.lease import Owner
+from ropewalk.journal.postgres import PostgresStore
+from ropewalk.journal.strays import Strays
+
+from .crew import Crew, kill
+from .test_worker_runs import WHO
+
+Start = Callable[..., Crew]
+FAR = Owner(host="far.example", boot="b", space="s", pid=1, started="1")
+
+
+def test_a_run_whose_own_process_was_killed_goes_on_with_a_worker(crew: Start) -> None:
+    scene = crew(WHO)
+    scene.hire()
+    running = scene.start("run", "chain.yaml", "--engine", "local", "--id", "x")
+    scene.until(lambda: "long" in scene.started())
+    kill(running)
+    (scene.folder / "go").touch()
+    assert scene.until_ended("x", most=5) == "completed"
+    assert scene.started() == ["first", "long", "long", "last"]
+
+
+def test_a_run_whose_own_process_lives_is_left_to_it(crew: Start) -> None:
+    scene = crew(WHO)
+    running = scene.start("run", "chain.yaml", "--engine", "local", "--id", "x")
+    scene.until(lambda: "long" in scene.started())
+    fleet = Fleet(PostgresStore(scene.url).where)
+    assert fleet.collect(Strays(lease=0.0)) == []
+    fleet.close()
+    (scene.folder / "go").touch()
+    assert running.wait(20) == 0
+
+
+class Seen:
+    """A store in which the run `r` belongs to a process on another host, and a worker's look at it at times of ours."""
+
+    def __init__(self, url: str, **context: Any) -> None:
+        self.url, self.now = url, 100.0
+        self.fleet, self.strays = Fleet(PostgresStore(url).where), Strays(lease=10.0, clock=lambda: self.now)
+        asyncio.run(self._begin(context))
+
+    async def _begin(self, context: dict[str, Any]) -> None:
+        store = PostgresStore(self.url)
+        await store.open(NewRun(id="r", kind="chain", context=context))
+        store.close()
+        self.sql("UPDATE lease SET owner = ?, beat = 1", FAR.dump())
+
+    def sql(self, query: str, *values: Any) -> None:
+        self.fleet.do(lambda session: session.execute(query, values))
+
+    def look(self, after: float) -> list[Owner]:
+        self.now += after
+        return self.fleet.collect(self.strays)
+
+
+@pytest.fixture
+def seen(postgres_url: str) -> Any:
+    made: list[Seen] = []
+
+    def make(**context: Any) -> Seen:
+        made.append(Seen(postgres_url, **context))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.fleet.close()
+
+
+def test_an_owner_on_another_host_is_gone_when_its_lease_was_still_for_its_time(seen: Callable[..., Seen]) -> None:
+    there = seen(project="/some/project")
+    assert there.look(after=1000) == []  # it was never looked at before
+    assert there.look(after=9) == []
+    there.sql("UPDATE lease SET beat = 2")
+    assert there.look(after=9) == []  # it has spoken
+    assert there.look(after=9) == []
+    assert there.look(after=2) == [FAR]
+    assert there.look(after=100) == []  # once
+
+
+@pytest.mark.parametrize("context", [{}, {"project": None}, {"project": "/p", "executor": True}])
+def test_what_only_its_own_process_had_the_tools_of_is_left_alone(seen: Callable[..., Seen], context: Any) -> None:
+    there = seen(**context)
+    assert there.look(after=1) == there.look(after=11) == []
+
+
+def test_a_run_of_a_program_with_tools_of_its_own_is_not_taken_from_it(crew: Start) -> None:
+    """Its own, as no project has them: a worker could only let it fail."""
+    scene = crew(WHO)
+    scene.hire()
+    begun = asyncio.Event()
+
+    async def mine() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with App(scene.url, tools=[mine]) as app:
+            nodes = [{"id": "m", "type": "tool", "tool": "mine"}]
+            running = asyncio.create_task(app.run({"kind": "chain", "nodes": nodes}, run_id="x"))
+            await begun.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        fleet = Fleet(PostgresStore(scene.url).where)
+        assert fleet.waiting() == {}
+        fleet.close()
+
+    asyncio.run(main())
+    assert scene.status("x") == "running"
