@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+ASKS = """\
+kind: chain
+name: asks
+nodes: [{id: ask, type: wait, approval: "Ship it?"}, {id: up, type: tool, tool: upper, params: {text: $input.text}}]
+"""
 CHAIN = """\
 kind: chain
 name: luck
@@ -41,6 +46,18 @@ def test_retry_goes_on_with_what_failed(project: Any) -> None:
     assert project("runs", "show", "r").out.count("before   failed") == 2
     again = project("runs", "retry", "r", "--from", "lucky")
     assert (again.code, (project.home / "tried").read_text()) == (0, "xxxx")
+
+
+def test_what_comes_to_an_approval_says_how_to_answer_and_does_not_wait_for_it(project: Any) -> None:
+    project.write("asks.yaml", ASKS)
+    here = ("--store", "here.db")
+    assert project("run", "asks.yaml", "-i", '{"text": "a"}', "--id", "r", *here).code == 4
+    project("runs", "approve", "r", *here)
+    assert project("resume", "r", *here).code == 0
+    for words, run in (("fork", "r", "--at", "ask", "--id", "f"), "f"), (("retry", "r", "--from", "ask"), "r"):
+        done = project("runs", *words, *here)
+        assert (done.code, f"ropewalk runs approve {run} " in done.out) == (4, True), done.out + done.err
+        assert f"then: ropewalk resume {run} --store here.db" in done.out
 
 
 def test_retry_says_what_is_wrong(project: Any) -> None:

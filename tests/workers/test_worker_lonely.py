@@ -95,3 +95,18 @@ def test_a_worker_says_nothing_but_json_when_that_is_asked_for(crew: Start) -> N
     worker.send_signal(signal.SIGTERM)
     rest = [json.loads(line) for line in ended(worker).err.splitlines()]
     assert [line["runId"] for line in rest if line["message"] == "run.finished"] == ["x"]
+
+
+def test_a_run_in_a_file_goes_on_here_though_the_project_has_workers(crew: Start) -> None:
+    scene = crew(ASKS)
+    here = ("--store", "here.db", "--engine", "local")
+    asked = scene.run("run", "chain.yaml", "--id", "x", *here)
+    assert asked.code == 4, asked.err
+    [command] = re.findall("then: ropewalk (.*)", asked.out)
+    assert scene.run("runs", "approve", "x", "--store", "here.db").code == 0
+    assert "on the command line --engine local, executes here" in scene.run("resume", "x", "--store", "here.db").err
+    assert scene.run(*command.split()).code == 0
+    again = scene.run("runs", "retry", "x", "--from", "last", "--json", *here)
+    assert (again.code, again.data["status"]) == (0, "completed"), again.err
+    assert scene.run("runs", "fork", "x", "--at", "last", *here).code == 0
+    assert scene.started() == ["first", "last", "last", "last"]

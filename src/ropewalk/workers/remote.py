@@ -180,7 +180,8 @@ def postgres(store: Store) -> PostgresStore:
     if not isinstance(store, PostgresStore):
         raise StoreError(
             'engine="dbos" needs a store that workers on other hosts can reach, too: postgresql://user@host/database'
-            f" (this one is {getattr(store, 'path', 'in memory')})"
+            f' (this one is {getattr(store, "path", "in memory")}); engine="local", on the command line --engine local,'
+            " executes here"
         )
     return store
 

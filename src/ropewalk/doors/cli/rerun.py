@@ -11,9 +11,10 @@ from cyclopts import Parameter
 from ...events import Event
 from .answer import Answer
 from .given import read_input
-from .options import Input, Json, Project, StoreAddress, Upgrade, Watch
+from .options import Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .run import followed
 from .session import unknown_run, with_app
+from .waiting import Wait, again
 
 if TYPE_CHECKING:
     from ...app import App
@@ -34,6 +35,8 @@ def retry(
     json: Json = False,
     store: StoreAddress = None,
     watch: Watch = False,
+    engine: Engine = None,
+    wait: Wait = False,
     project: Project = None,
 ) -> Answer:
     """Go on with a run that failed, was stopped or ran out of time: what failed runs again, the rest is kept."""
@@ -41,9 +44,10 @@ def retry(
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
-        return await app.runs.retry(run_id, from_, definition=source, upgrade=upgrade, on_event=on_event)
+        return await app.runs.retry(run_id, from_, definition=source, upgrade=upgrade, on_event=on_event, park=not wait)
 
-    return with_app(followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
+    work = followed(start, quiet=json, watch=watch, again=again(store, project), engine=engine)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
 def fork(
@@ -60,6 +64,8 @@ def fork(
     json: Json = False,
     store: StoreAddress = None,
     watch: Watch = False,
+    engine: Engine = None,
+    wait: Wait = False,
     project: Project = None,
 ) -> Answer:
     """Start a new run from one of before. A recorded call is reused where it would have the same arguments."""
@@ -68,6 +74,9 @@ def fork(
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
-        return await app.runs.fork(run_id, **given, definition=definition, at=at, new_id=id, on_event=on_event)
+        return await app.runs.fork(
+            run_id, **given, definition=definition, at=at, new_id=id, on_event=on_event, park=not wait
+        )
 
-    return with_app(followed(start, quiet=json, watch=watch), run=run_id, project=project, store=store)
+    work = followed(start, quiet=json, watch=watch, again=again(store, project), engine=engine)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)

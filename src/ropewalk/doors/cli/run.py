@@ -89,7 +89,7 @@ def run(
         )  # fmt: skip
 
     shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
-    work = followed(start, source=source, **shown) if wait is not False else only_put
+    work = followed(start, source=source, engine=engine, **shown) if wait is not False else only_put
     return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
@@ -112,6 +112,7 @@ def resume(
     watch: Watch = False,
     log: Log = "text",
     log_level: LogLevel = None,
+    engine: Engine = None,
     wait: Wait = False,
     project: Project = None,
 ) -> Answer:
@@ -123,8 +124,8 @@ def resume(
             raise unknown_run(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
-    work = followed(start, quiet=json, watch=watch, silent=log == "json", again=again(store, project))
-    return with_app(work, run=run_id, project=project, store=store, log=log, log_level=log_level)
+    work = followed(start, quiet=json, watch=watch, silent=log == "json", again=again(store, project), engine=engine)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
 def followed(
@@ -135,6 +136,7 @@ def followed(
     silent: bool = False,
     source: Path | None = None,
     again: str = "",
+    engine: str | None = None,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, interrupts: Interrupts) -> Answer:
         shown = progress(quiet or (silent and not watch), watch)
@@ -151,14 +153,14 @@ def followed(
             from ...definitions import places  # only where there is something to find
 
             where = places(app.load(source))
-        return Answer(exit=ended(data), data=data, text=summary(data, where, again))
+        return Answer(exit=ended(data), data=data, text=summary(data, where, again, engine))
 
     return work
 
 
-def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -> str:
+def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "", engine: str | None = None) -> str:
     """The result for people: status, errors, what it waits for, then each part of the result under its name;
-    `where` has the places of nodes, `options` those that name the same store."""
+    `where` has the places of nodes, `options` and `engine` are as in `waits`."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
@@ -172,7 +174,7 @@ def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "") -
         told = name in data if name == "finalState" else data.get(name) not in ({}, None)
         if told and not again:
             lines.append(f"{name}: {_shown(data[name])}")
-    lines += waits(data, options)  # the last thing that is said, however long the results are
+    lines += waits(data, options, engine)  # the last thing that is said, however long the results are
     return "\n".join(lines)
 
 

@@ -45,7 +45,7 @@ def with_app(
 
     async def main() -> Answer:
         if tools and run is not None and project is None:
-            app = _reopened(run, store)
+            app = _reopened(run, store, engine)
         elif tools:
             from ...app import App
 
@@ -140,7 +140,7 @@ def unknown_run(app: App, run_id: str) -> NotFound:
     return NotFound("run", run_id, suggestion=near, why=why)
 
 
-def _reopened(run: str, address: str | None) -> App:
+def _reopened(run: str, address: str | None, engine: Literal["local", "dbos"] | None) -> App:
     """The App of the project that a run of here was started with, while that is where it was."""
     from ...app import App
 
@@ -149,7 +149,7 @@ def _reopened(run: str, address: str | None) -> App:
         row = here.store.get_run(run)
         began = (row.context or {}).get("project") if row is not None else None
         where = Path(began) if began and Path(began).is_dir() else Path.cwd()
-        return App.open(where, store=here.store, home=Path.cwd())
+        return App.open(where, store=here.store, home=Path.cwd(), engine=engine)
     except BaseException:
         here.store.close()
         raise

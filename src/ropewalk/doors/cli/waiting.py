@@ -113,8 +113,9 @@ def again(store: str | None, project: Path | None) -> str:
     return "".join(f" {option} {shlex.quote(value)}" for option, value in given if value)
 
 
-def waits(data: dict[str, Any], where: str) -> list[str]:
-    """What a parked run waits for, each with the command that answers it, and how it goes on."""
+def waits(data: dict[str, Any], where: str, engine: str | None = None) -> list[str]:
+    """What a parked run waits for, each with the command that answers it, and how it goes on; `where` are the options
+    that name its store, `engine` is who is to execute it if not who is configured."""
     waiting = data.get("waitingFor") or []
     if not waiting:
         return []
@@ -123,7 +124,8 @@ def waits(data: dict[str, Any], where: str) -> list[str]:
     for wait in waiting:
         lines.append(f"  {asked(wait)}")
         lines.append(f"    {command(run, wait)}{where}")
-    return [visible(line) for line in [*lines, f"  then: ropewalk resume {run}{where}"]]
+    lines.append(f"  then: ropewalk resume {run}{where}" + (f" --engine {engine}" if engine else ""))
+    return [visible(line) for line in lines]
 
 
 def asked(wait: dict[str, Any]) -> str:
