@@ -9,6 +9,7 @@ export type RunLine = {
 export type Step = {
   path: string; node: string; kind: string; status: "ok" | "failed" | "skipped" | "decided";
   started: string; ended: string; ms: number; value: Json; error: Json; reason: string | null; decision: Json;
+  replayed: boolean;
 };
 export type Wait = { path: string; node: string; event?: string; approval?: string; since: string; due: string | null };
 export type Run = RunLine & {
@@ -23,6 +24,7 @@ export type GraphNode = {
 export type Graph = Region & { name: string };
 export type DefinitionLine = {
   kind: string; id: string; name: string; description: string; fingerprint: string; created: string; runCount: number;
+  notation?: string;  // of a flow in a file
 };
 export type Definition = DefinitionLine & { document: Json; graph: Graph };
 export type Tool = {

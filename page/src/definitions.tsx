@@ -1,4 +1,4 @@
-// Stored definitions, their graphs, and starting them; or a document that is only run.
+// Stored definitions and the project's files, their graphs, and starting them; or a document that is only run.
 import { useState } from "react";
 import { ask, type Definition as Whole, type DefinitionLine, type Graph as Given, type Json, type Problem } from "./api";
 import { Graph } from "./graph";
@@ -29,7 +29,7 @@ export function Definitions() {
         {fit.map((one) => (
           <Link key={`${one.kind} ${one.id}`} data-row="" className="card" to={definitionPlace(one.kind, one.id)}>
             <strong dir="auto">{one.name || one.id}</strong>
-            <small>{one.kind} · {one.id} · {countOf(one.runCount)}</small>
+            <small>{one.notation ? `${one.notation} in a file` : one.kind} · {one.id} · {countOf(one.runCount)}</small>
             {one.description && <span dir="auto">{one.description}</span>}
           </Link>
         ))}
@@ -88,8 +88,11 @@ export function Definition({ kind, id }: { kind: string; id: string }) {
         <h1 dir="auto">{found.name || found.id}</h1>
       </div>
       <p className="facts">
-        <span>{found.kind}</span><code>{found.id}</code><span>stored <When at={found.created} /></span>
-        <Link to={`/runs?definition=${encodeURIComponent(found.id)}`}>{countOf(found.runCount)}</Link>
+        <span>{found.notation ?? found.kind}</span><code>{found.id}</code>
+        <span>{found.notation ? "in a file, changed" : "stored"} <When at={found.created} /></span>
+        {found.notation
+          ? <Link to={`/runs?text=${encodeURIComponent(found.name)}`}>{countOf(found.runCount)}</Link>
+          : <Link to={`/runs?definition=${encodeURIComponent(found.id)}`}>{countOf(found.runCount)}</Link>}
       </p>
       {found.description && <p className="said" dir="auto">{found.description}</p>}
       <div className="work split">

@@ -107,6 +107,7 @@ function Came({ run, instance, states, calls }: { run: string; instance: Instanc
           <div><dt>Began</dt><dd>{clock(end.started)}</dd></div>
           {end.ended !== null && <div><dt>Ended</dt><dd>{clock(end.ended)}</dd></div>}
           {end.ended !== null && <div><dt>Took</dt><dd>{took(end.ended - end.started)}</dd></div>}
+          {end.replayed && <div><dt>Called</dt><dd>not again: it was recorded before</dd></div>}
         </dl>
       )}
       {attempts.length > 1 && (

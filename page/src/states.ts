@@ -3,7 +3,7 @@ import type { Event, Json, Run, Step } from "./api";
 
 export type Attempt = {
   path: string; status: string; started: number | null; ended: number | null; value?: Json; error?: Json;
-  reason?: string | null; decision?: Json; recorded?: boolean;
+  reason?: string | null; decision?: Json; recorded?: boolean; replayed?: boolean;
 };
 /** A node in one round or item: `base` is its path without attempts, `place` that without rounds and items, too. */
 export type Instance = { base: string; place: string; attempts: Map<string, Attempt> };
@@ -63,6 +63,7 @@ function takeStep(states: States, step: Step) {
   }
   attempt.status = step.status;
   attempt.recorded = true;
+  attempt.replayed = step.replayed;
   attempt.started = started;
   attempt.ended = started + step.ms;
   attempt.value = step.value;

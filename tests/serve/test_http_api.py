@@ -271,9 +271,38 @@ def test_runs_and_calls_are_counted(tmp_path: Path) -> None:
         lines = set(told.text.splitlines())
         assert {
             "ropewalk_runs_going 0.0",
+            "# HELP ropewalk_runs_total Runs that have ended in this process, by status.",
+            "ropewalk_run_duration_seconds_count 2.0",
+            'ropewalk_tool_call_duration_seconds_count{tool="add"} 1.0',
             'ropewalk_runs_total{status="completed"} 1.0',
             'ropewalk_runs_total{status="failed"} 1.0',
             'ropewalk_tool_calls_total{outcome="ok",tool="add"} 1.0',
             'ropewalk_tool_calls_total{outcome="failed",tool="fail"} 1.0',
         } <= lines
         assert server.client.get("/metrics", headers={"Authorization": "Bearer x"}).status_code == 401
+
+
+FLOW = "kind: chain\nname: twice\nnodes: [{id: a, type: tool, tool: add, params: {a: $input.n, b: $input.n}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "id"), [("", "twice.yaml"), ('[mcp_server]\nflows = ["flows"]\n', "flows/twice.yaml")]
+)
+def test_flows_in_files_are_listed_looked_at_and_started_and_nothing_else_is(
+    tmp_path: Path, settings: str, id: str
+) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / id).write_text(FLOW)
+    (tmp_path / "other.yaml").write_text("a: 1\n")
+    (tmp_path / "twice.test.yaml").write_text("kind: test\nflow: twice.yaml\n")
+    for server in serve(tmp_path, settings=settings):
+        [line] = server.get("/api/definitions").json()["definitions"]
+        assert (line["kind"], line["id"], line["name"], line["notation"]) == ("file", id, "twice", "chain")
+        whole = server.get(f"/api/definitions/file/{id.replace('/', '%2F')}").json()
+        assert (whole["document"]["name"], whole["graph"]["nodes"][0]["path"]) == ("twice", "a")
+        given = {"definition": {"kind": "file", "id": id}, "input": {"n": 4}, "wait": 20}
+        assert server.post("/api/runs", given).json()["results"] == {"a": 8}
+        assert server.client.delete(f"/api/definitions/file/{id}").status_code in (404, 405, 422)
+        for wrong in ("tools.py", "ropewalk.toml", "../twice.yaml", "other.yml", str(tmp_path / id)):
+            assert server.get(f"/api/definitions/file/{wrong.replace('/', '%2F')}").status_code == 404
+            assert server.post("/api/runs", {"definition": {"kind": "file", "id": wrong}}).status_code == 404

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from ...config import read_config
 from ...errors import ConfigError
 from ...listening import serve_until_cancelled
 from .answer import Answer
@@ -53,7 +54,8 @@ def serve(
             ) from None
         listening = _listen(host, port)
         names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
-        site = make_site(app, token, hosts=names)
+        config = read_config(project)
+        site = make_site(app, token, hosts=names, home=config.directory, flows=config.mcp_server.flows)
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         sys.stdout.write(f"http://{shown}:{listening.getsockname()[1]}/?token={token}\n")
         sys.stdout.flush()

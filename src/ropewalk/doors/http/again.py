@@ -14,7 +14,7 @@ from ...journal import ENDS
 from ...journal.journal import RunRow
 from ...journal.offloop import off_loop
 from ...values import Json, check_json
-from .answers import Answer, Route, Served
+from .answers import Answer, Files, Route, Served
 from .given import Definition, Document, loaded_of
 from .live import Live
 from .runs import Awaited, Going, RunId, ended, known, set_going
@@ -79,14 +79,14 @@ async def resume(run_id: RunId, given: Awaited, app: Served, live: Going) -> Ans
 
 
 @router.post("/runs/{run_id:path}/fork", status_code=202)
-async def fork(run_id: RunId, given: Forked, app: Served, live: Going) -> Answer:
+async def fork(run_id: RunId, given: Forked, app: Served, files: Files, live: Going) -> Answer:
     """Start a new run from this one, with another input or definition; what was recorded is used where it fits."""
     known(app, run_id)
     how: dict[str, Any] = {"at": check_json(given.nodes, "nodes")}
     if "input" in given.model_fields_set:
         how["input"] = check_json(given.input, "input")
     if given.definition is not None or given.document is not None:
-        loaded, _ = loaded_of(app, given.definition, given.document)
+        loaded, _ = loaded_of(app, files, given.definition, given.document)
         how["definition"] = {**loaded.document, "kind": loaded.kind}
     id = check_json(given.run_id, "runId") if given.run_id is not None else new_run_id()
     return await set_going(

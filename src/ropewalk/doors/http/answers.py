@@ -41,6 +41,7 @@ from ...errors import (
 )
 from ...source import load
 from ...told import error_data, problem_data
+from .flow_files import FlowFiles
 from .wording import message_of, no_route, unknown_key
 
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
@@ -83,6 +84,14 @@ def _served(request: Request) -> App:
 
 Served = Annotated[App, Depends(_served)]
 """The app that a route serves."""
+
+
+def _files(request: Request) -> FlowFiles:
+    return request.app.state.files  # type: ignore[no-any-return]
+
+
+Files = Annotated[FlowFiles, Depends(_files)]
+"""The project's flows in files."""
 
 
 class Told(BaseModel):

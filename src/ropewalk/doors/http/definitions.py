@@ -14,7 +14,7 @@ from ...errors import InvalidFlow, NotFound
 from ...plan import plan as planned
 from ...runs import iso
 from ...told import problem_data
-from .answers import Answer, Route, Served
+from .answers import Answer, Files, Route, Served
 from .given import Document, read, stored
 
 Kind = Annotated[Literal["chain", "composition"], Path(description="The notation.")]
@@ -31,9 +31,15 @@ router = APIRouter(prefix="/api", tags=["definitions"], route_class=Route, defau
 
 
 @router.get("/definitions")
-def ls(app: Served) -> Answer:
-    """The stored definitions, without their documents."""
-    return Answer({"definitions": [_line(d) for d in app.store.list_definitions()]})
+def ls(app: Served, files: Files) -> Answer:
+    """The stored definitions and the project's flows in files (`kind: file`), without their documents."""
+    return Answer({"definitions": [*map(_line, app.store.list_definitions()), *files.listed()]})
+
+
+@router.get("/definitions/file/{id:path}")
+def file(id: Id, files: Files) -> Answer:
+    """A flow of the project in a file, as it is now: its document and its graph. It is changed where it is."""
+    return Answer(files.whole(id))
 
 
 @router.post("/definitions/{kind}", status_code=201)

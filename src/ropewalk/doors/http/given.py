@@ -10,6 +10,7 @@ from ...errors import InvalidFlow, NotFound, Problem
 from ...source import Limits, load
 from ...stored import can_be
 from ...values import closest
+from .flow_files import FILE, FlowFiles
 
 if TYPE_CHECKING:
     from ...app import App, Loaded
@@ -28,10 +29,15 @@ Document = dict[str, Any] | str
 """A definition itself: as an object, or as its YAML or JSON text."""
 
 
-def loaded_of(app: App, named: Definition | None, document: Document | None) -> tuple[Loaded, str | None]:
+def loaded_of(
+    app: App, files: FlowFiles, named: Definition | None, document: Document | None
+) -> tuple[Loaded, str | None]:
     """The definition, compiled, and its id when it is a stored one; InvalidFlow when neither or both are given."""
     if (named is None) == (document is None):
         raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
+    if named is not None and named.kind == FILE:
+        loaded = files.loaded(named.id)
+        return loaded, loaded.root
     if named is not None:
         return app.definitions.stored(stored(app, named.kind, named.id)), named.id
     assert document is not None

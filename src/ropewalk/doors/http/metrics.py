@@ -21,12 +21,17 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         more: dict[str, Any] = {"registry": self.registry}
-        self._going = Gauge("ropewalk_runs_going", "Runs that go on in this process.", **more)
-        self._runs = Counter("ropewalk_runs", "Runs that ended, by how.", ("status",), **more)
-        self._run_time = Histogram("ropewalk_run_seconds", "How long runs took.", buckets=_SECONDS, **more)
-        self._calls = Counter("ropewalk_tool_calls", "Calls of tools that ended.", ("tool", "outcome"), **more)
-        self._call_time = Histogram("ropewalk_tool_seconds", "How long they took.", ("tool",), buckets=_SECONDS, **more)
-        self._attempts = Counter("ropewalk_failed_attempts", "Attempts that failed.", ("kind",), **more)
+        tool: Any = ("tool",)
+        self._going = Gauge("ropewalk_runs_going", "Runs that this process executes now.", **more)
+        self._runs = Counter("ropewalk_runs", "Runs that have ended in this process, by status.", ("status",), **more)
+        said = "Seconds that runs took to their end."
+        self._run_time = Histogram("ropewalk_run_duration_seconds", said, buckets=_SECONDS, **more)
+        said = "Calls of tools that have ended, by tool and outcome (ok, failed); all attempts of a node are one call."
+        self._calls = Counter("ropewalk_tool_calls", said, (*tool, "outcome"), **more)
+        said = "Seconds that calls of tools took, with their attempts and the pauses between them."
+        self._call_time = Histogram("ropewalk_tool_call_duration_seconds", said, tool, buckets=_SECONDS, **more)
+        said = "Attempts that failed, of nodes that are tried again or whose failure is handled, by error."
+        self._attempts = Counter("ropewalk_failed_attempts", said, ("error",), **more)
         self._begun: dict[str, dict[str, tuple[str, float]]] = {}
 
     def take(self, event: Event) -> None:

@@ -23,7 +23,7 @@ from ...journal.journal import NewRun as Begun
 from ...journal.journal import RunRow
 from ...runs import summary
 from ...values import Json, check_json, closest
-from .answers import Answer, Route, Served
+from .answers import Answer, Files, Route, Served
 from .given import Definition, Document, loaded_of
 from .live import Live, Start
 
@@ -69,9 +69,9 @@ def known(app: App, run_id: str) -> RunRow:
 
 
 @router.post("", status_code=202)
-async def start(given: NewRun, app: Served, live: Going) -> Answer:
+async def start(given: NewRun, app: Served, files: Files, live: Going) -> Answer:
     """Start a run; answered at once, or with `wait` when it has ended by then."""
-    loaded, id = loaded_of(app, given.definition, given.document)
+    loaded, id = loaded_of(app, files, given.definition, given.document)
     run_id = check_json(given.run_id, "runId") if given.run_id is not None else new_run_id()
     variables = check_json(given.variables, "variables") if given.variables is not None else None
     check_variables(loaded.flow, variables or {})

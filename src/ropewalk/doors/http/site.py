@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
@@ -15,6 +16,7 @@ from ...errors import RopewalkError
 from ...guard import Guard
 from . import again, definitions, metrics, page, runs, tools
 from .answers import REFUSALS, Answer, answer_error, answer_misfit, answer_refusal
+from .flow_files import FlowFiles
 from .live import Live
 from .metrics import Metrics
 
@@ -22,18 +24,21 @@ if TYPE_CHECKING:
     from ...app import App
 
 
-def make_site(app: App, token: str, *, hosts: Iterable[str] = ()) -> Guard:
+def make_site(
+    app: App, token: str, *, hosts: Iterable[str] = (), home: Path | None = None, flows: Sequence[str] = ()
+) -> Guard:
     """The HTTP API of `app`, an ASGI app. Every request must show `token` and come by 127.0.0.1, localhost or one
-    of `hosts`. Closing the app is left to whoever opened it."""
-    return Guard(_routes(app), token, hosts, app.limits.file_size, page.LOST.read_bytes())
+    of `hosts`. Closing the app is left to whoever opened it. `flows` are the files that are
+    listed as definitions, beside `home`; with none, the documents that are there."""
+    return Guard(_routes(app, FlowFiles(app, home, flows)), token, hosts, app.limits.file_size, page.LOST.read_bytes())
 
 
 def api_of(app: App) -> dict[str, Any]:
     """The OpenAPI document."""
-    return _routes(app).openapi()
+    return _routes(app, FlowFiles(app)).openapi()
 
 
-def _routes(app: App) -> FastAPI:
+def _routes(app: App, files: FlowFiles) -> FastAPI:
     live = Live(app)
 
     @contextlib.asynccontextmanager
@@ -59,6 +64,7 @@ def _routes(app: App) -> FastAPI:
     site.add_exception_handler(HTTPException, answer_refusal)
     site.add_exception_handler(RequestValidationError, answer_misfit)
     site.state.served, site.state.live, site.state.metrics = app, live, Metrics()
+    site.state.files = files
     app.watch(site.state.metrics.take)
     for noun in (again, runs, definitions, tools, metrics, page):  # the page is what all other paths are
         site.include_router(noun.router)

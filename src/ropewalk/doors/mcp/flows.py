@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...config.flow_files import EXPERIENCE, flow_files
 from ...engine.flowtool import tool_name, value_of
 from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ropewalk.mcp.server")
 
-SUFFIXES: Final = (".yaml", ".yml", ".json")
 STORED: Final = ("chain", "composition")
-_EXPERIENCE: Final = ("experience.yaml", "experience.yml", "experience.json")
 
 
 class Flows:
@@ -78,7 +77,7 @@ class Flows:
 
     def _files(self) -> list[Path]:
         """A recorded test is left out, unless it is named itself."""
-        found = dict.fromkeys(file for place in self._places for file in _found(self._home, place))
+        found = flow_files(self._home, self._places)
         named = {self._home / place for place in self._places}
         return [file for file in found if file in named or not self._is_test(file)]
 
@@ -182,25 +181,6 @@ def _missed(result: dict[str, Any]) -> str:
     return "\n".join(["the run is partial; what failed:", *said])
 
 
-def _found(home: Path, place: str) -> Iterator[Path]:
-    """The files behind a place: itself; the documents and experiences in a directory; what a glob matches."""
-    path = home / place
-    if path.is_dir():
-        if any((path / name).is_file() for name in _EXPERIENCE):
-            yield path
-            return
-        for inner in sorted(path.iterdir()):
-            if inner.is_dir():
-                if any((inner / name).is_file() for name in _EXPERIENCE):
-                    yield inner
-            elif inner.suffix in SUFFIXES:
-                yield inner
-    elif any(sign in place for sign in "*?["):
-        yield from (found for found in sorted(home.glob(place)) if found.suffix in SUFFIXES or found.is_dir())
-    else:
-        yield path
-
-
 def _is_test(file: Path) -> bool:
     """Whether a document is a recorded test; one that cannot be read is none, and told of elsewhere."""
     try:
@@ -212,7 +192,7 @@ def _is_test(file: Path) -> bool:
 
 def _stamp(file: Path) -> Any:
     """Unequal after a change; of an experience that of its document."""
-    documents = [file / name for name in _EXPERIENCE] if file.is_dir() else [file]
+    documents = [file / name for name in EXPERIENCE] if file.is_dir() else [file]
     found = []
     for document in documents:
         try:

@@ -1,0 +1,38 @@
+"""The files that places name: documents, directories of them, experiences, globs. Nothing is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+EXPERIENCE: Final = ("experience.yaml", "experience.yml", "experience.json")
+
+
+def flow_files(home: Path, places: Iterable[str]) -> list[Path]:
+    """What stands behind places beside `home`, each once, in their order."""
+    return list(dict.fromkeys(file for place in places for file in _found(home, place)))
+
+
+def _found(home: Path, place: str) -> Iterator[Path]:
+    """The files behind a place: itself; the documents and experiences in a directory; what a glob matches."""
+    path = home / place
+    if path.is_dir():
+        if is_experience(path):
+            yield path
+            return
+        for inner in sorted(path.iterdir()):
+            if inner.is_dir():
+                if is_experience(inner):
+                    yield inner
+            elif inner.suffix in SUFFIXES:
+                yield inner
+    elif any(sign in place for sign in "*?["):
+        yield from (found for found in sorted(home.glob(place)) if found.suffix in SUFFIXES or found.is_dir())
+    else:
+        yield path
+
+
+def is_experience(path: Path) -> bool:
+    return any((path / name).is_file() for name in EXPERIENCE)
