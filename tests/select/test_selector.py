@@ -199,6 +199,29 @@ def test_an_index_that_changed_answers_as_one_made_anew() -> None:
         assert changed.select(query, threshold=0).results == fresh.select(query, threshold=0).results
 
 
+def test_many_tools_added_at_once_are_found_as_if_added_one_by_one() -> None:
+    """SELECT-INDEX-1"""
+    pages = ("title", "author", "index", "cover", "margin", "number", "chapter", "price", "genre")
+    tools = [*(definition(f"read_{part}", f"Read the {part} of a book.") for part in pages), definition("!!", "")]
+    once, singly = Selector(tools[:6]), Selector(tools[:6])
+    for selector in (once, singly):
+        for tool in tools[1:4]:
+            selector.remove(tool["name"])
+    more = [*tools[6:], *tools[1:4]]  # some come in between, some behind
+    once.add_all(more)
+    for tool in more:
+        singly.add(tool)
+    for selector in (once, singly):
+        for tool in (*tools[6:8], tools[0]):
+            selector.remove(tool["name"])
+    fresh = Selector([*tools[1:6], *tools[8:]])
+    for query in ("read the author", "what is the price of the book", "wich chaptr", "genre and cover"):
+        for strategy in ("hybrid", "legacy_hybrid"):
+            expected = fresh.select(query, threshold=0, strategy=strategy)
+            assert once.select(query, threshold=0, strategy=strategy) == expected
+            assert singly.select(query, threshold=0, strategy=strategy) == expected
+
+
 def test_it_is_searched_while_tools_come_and_go() -> None:
     """SELECT-INDEX-2"""
     selector = Selector(TOOLS)

@@ -93,7 +93,7 @@ class Reading:
     @staticmethod
     def _put(number: Any, place: int, terms: list[int], places: list[int], likeness: list[float]) -> None:
         """Have a word of the index stand for one of the request as well as the word itself."""
-        for n, other in enumerate(terms):
+        for n, other in enumerate(terms) if number in terms else ():
             if other == number and places[n] == place:
                 likeness[n] = 1.0
                 return
@@ -158,7 +158,7 @@ class Candidates:
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
-        # Of every posting of the reading: which of its words it is of, its slot, its impact, and its fields.
+        # Of every posting of the reading: which of its words it is of, its slot, its impact, and its number.
         self._seen: tuple[Array, Array, Array, Array] | None = None
 
     def find(self, allowed: Array | None, most: int, near: Array | None = None) -> Array:
@@ -207,9 +207,9 @@ class Candidates:
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in terms.tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
-        worth = impacts * value.repeat(lengths)
+        worth = (impacts * value.repeat(lengths)).astype(np.float64)  # as bincount has it
         if all_of_them:
-            self._seen = variants.repeat(lengths), slots, impacts, numbers & FIELD_MASK
+            self._seen = variants.repeat(lengths), slots, impacts, numbers
         scores = np.bincount(slots, worth, index.size)
         if not several or not len(slots):
             return scores, iter(())
@@ -251,12 +251,12 @@ class Candidates:
     def _seen_of(self, slots: Array) -> tuple[Array, Array, Array, Array]:
         """What was seen of these slots when all postings of the request were looked up."""
         assert self._seen is not None
-        variant, owner, impacts, fields = self._seen
+        variant, owner, impacts, numbers = self._seen
         columns: Array = np.full(self.index.size, -1, np.int32)
         columns[slots] = np.arange(len(slots))
         column = columns[owner]
         hit = (column >= 0).nonzero()[0]
-        return variant[hit], column[hit], impacts[hit], fields[hit]
+        return variant[hit], column[hit], impacts[hit], numbers[hit] & FIELD_MASK
 
     def _had_by(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array]:
         """The same from the words of these slots."""
@@ -290,7 +290,8 @@ class Candidates:
         heard: Array = np.zeros((5, terms * count), np.float32)
         heard[0, cell] = likeness * impacts
         heard[1, cell] = likeness
-        heard[2:4, cell] = _FLAGS.take(fields, axis=1) * likeness
+        heard[2, cell] = _DESCRIBING[fields] * likeness
+        heard[3, cell] = _IN_PARAMETERS[fields] * likeness
         heard[4, cell] = likeness == 1.0
         heard = heard.reshape(5, terms, count)
         out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
@@ -366,7 +367,8 @@ def _pair(first: str, second: str) -> bytes:
 
 
 # By the bits of the fields: in the description, in parameters.
-_FLAGS: Final[Array] = np.array([[n >> 1 & 1, (n & 12) > 0] for n in range(1 << FIELD_BITS)], np.float32).T
+_DESCRIBING: Final[Array] = np.array([n >> 1 & 1 for n in range(1 << FIELD_BITS)], np.float32)
+_IN_PARAMETERS: Final[Array] = np.array([(n & 12) > 0 for n in range(1 << FIELD_BITS)], np.float32)
 
 
 __all__ = ["NAMES", "Candidates", "Reading"]
