@@ -7,6 +7,7 @@ run.queued  run.unattended  run.resumed  run.waiting  run.interrupted  run.finis
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -38,3 +39,13 @@ class Event:
             "node": self.node,
             "data": self.data,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A watcher that needs to hear of the run itself only; what happens in it need not be looked for."""
+
+    take: Callable[[Event], None]
+
+    def __call__(self, event: Event) -> None:
+        self.take(event)

@@ -274,6 +274,23 @@ def test_a_killed_run_takes_no_longer_the_later_one_looks(project, started):
     assert "interrupted" in looks.pop()
 
 
+def test_runs_are_found_by_the_status_that_is_listed(project, started):
+    project.write("hang.yaml", HANG)
+    child = started("run", "hang.yaml", "--id", "killed")
+    until(project.home / "hanging")
+    child.kill()
+    child.wait(timeout=10)
+    for status, ids in (("interrupted", ["killed"]), ("queued", []), ("completed", [])):
+        found = project("runs", "ls", "--status", status, "--status", "failed", "--json")
+        assert [row["id"] for row in found.data] == ids
+    wrong = project("runs", "ls", "--status", "bogus")
+    assert (wrong.code, "running, waiting, completed" in wrong.err, "queued, interrupted" in wrong.err) == (
+        2,
+        True,
+        True,
+    )
+
+
 def test_what_a_killed_run_had_only_begun_is_not_shown_as_done(project, started):
     project.write(
         "each.yaml",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from .crew import STEPS, Crew
+from .crew import STEPS, Crew, kill
 
 
 @pytest.fixture
@@ -21,3 +23,24 @@ def crew(tmp_path: Path, postgres_url: str) -> Iterator[Callable[..., Crew]]:
     yield start
     for one in made:
         one.dismiss()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Crew], httpx2.Client]]:
+    """`ropewalk serve` over a crew's project, by a client of it."""
+    begun: list[subprocess.Popen[str]] = []
+    clients: list[httpx2.Client] = []
+
+    def start(scene: Crew) -> httpx2.Client:
+        process = scene.start("serve", "--port", "0")
+        begun.append(process)
+        assert process.stdout is not None
+        address, _, token = process.stdout.readline().strip().partition("/?token=")
+        clients.append(httpx2.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=60))
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.close()
+    for process in begun:
+        kill(process)

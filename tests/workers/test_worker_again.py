@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
 import psycopg
-import pytest
 
 from ropewalk.journal.postgres_session import target
 
@@ -111,27 +109,6 @@ def test_resume_while_the_chunks_of_a_run_are_handed_over_does_no_harm(crew: Sta
     end = scene.row("x")
     assert end is not None
     assert end.result["results"]["each"] == list(range(3000))
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Crew], httpx2.Client]]:
-    """`ropewalk serve` over a crew's project, by a client of it."""
-    begun: list[subprocess.Popen[str]] = []
-    clients: list[httpx2.Client] = []
-
-    def start(scene: Crew) -> httpx2.Client:
-        process = scene.start("serve", "--port", "0")
-        begun.append(process)
-        assert process.stdout is not None
-        address, _, token = process.stdout.readline().strip().partition("/?token=")
-        clients.append(httpx2.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=60))
-        return clients[-1]
-
-    yield start
-    for client in clients:
-        client.close()
-    for process in begun:
-        kill(process)
 
 
 def test_over_http_they_are_done_by_workers_too(crew: Start, serve: Callable[[Crew], httpx2.Client]) -> None:

@@ -45,6 +45,8 @@ def test_a_run_in_line_is_listed_as_queued_and_followed(crew: Start) -> None:
     [row] = scene.run("runs", "ls", "--json").data
     assert (row["status"], row["queued"], row["interrupted"]) == ("running", True, False)
     assert " queued " in scene.run("runs", "ls").out
+    for status, ids in (("queued", ["x"]), ("running", ["x"]), ("interrupted", []), ("completed", [])):
+        assert [row["id"] for row in scene.run("runs", "ls", "--status", status, "--json").data] == ids
     shown = scene.run("runs", "show", "x").out
     assert "status   queued: in line (queue default), but no worker is there" in shown
     assert "resume" not in shown

@@ -6,16 +6,16 @@ import asyncio
 import functools
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..dialects.records import Outcome, outcome
 from ..errors import InvalidValue
 from ..events import Event
 from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
-from ..journal.offloop import off_loop
 from ..journal.sql_rows import CHUNK
 from ..journal.waiting import open_waits, shown
 from ..values import Json, closest
+from .following import Following
 from .pinned import SAME
 from .steps import endings, event_of, steps, summary, taken_over
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ..jobs import Executor
 
 MOST = 100_000
+STANDINGS: Final = ("queued", "interrupted")
+"""What a run that is `running` is called while no process executes it; see `Runs.standing`."""
+_PAGE: Final = 500
 
 Waiting = list[dict[str, Json]]
 Listed = list[RunRow]
@@ -53,25 +56,32 @@ class Runs:
         limit: int = 50,
     ) -> Listed:
         """The newest runs first, without their large values; with `all` also those that are part of
-        another: flows that it called as tools. `status` may be several, `flow` is a definition's id or name;
-        the list goes on behind the run `after`."""
+        another: flows that it called as tools. `status` may be several, also `queued` or `interrupted`, which are
+        runs that are running and have no process (`standing`); `flow` is a definition's id or name; the list goes on
+        behind the run `after`."""
         for one in statuses(status or ()):
-            if one not in STATUSES:
-                near = closest(one, STATUSES)
-                hint = f"did you mean {near}?" if near else f"there are {', '.join(STATUSES)}"
+            if one not in (*STATUSES, *STANDINGS):
+                known = (*STATUSES, *STANDINGS)
+                near = closest(one, known)
+                hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
                 raise InvalidValue("status", f"no run has the status {one!r}; {hint}")
-        return self.store.list_runs(
-            status=status,
-            kind=kind,
-            definition_id=definition_id,
-            flow=flow,
-            text=text,
-            since=since,
-            until=until,
-            after=after,
-            top=not all,
-            limit=limit,
-        )
+        find = functools.partial(
+            self.store.list_runs,
+            kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,
+        )  # fmt: skip
+        standings = {one for one in statuses(status or ()) if one in STANDINGS}
+        if not standings:
+            return find(status=status, after=after, limit=limit)
+        stored = [one for one in statuses(status or ()) if one in STATUSES]
+        found: Listed = []
+        while len(found) < limit:
+            page = find(status=[*stored, "running"], after=after, limit=_PAGE)
+            standing = self.standing(page)
+            found += [row for row in page if row.status in stored or standing.get(row.id) in standings]
+            if len(page) < _PAGE:
+                break
+            after = page[-1].id
+        return found[:limit]
 
     def row(self, run_id: str) -> RunRow | None:
         return self.store.get_run(run_id)
@@ -273,31 +283,13 @@ class Runs:
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
         """Its events so far and as they are recorded, until the run has ended, or waits without a process, or its
         process is gone: the last event is run.finished, run.waiting or run.interrupted."""
-        seen: set[tuple[str, str]] = set()
-        told = False
-        while True:
-            row = await off_loop(self.store, lambda: self.store.get_run(run_id))
-            history = await off_loop(self.store, lambda: self.history(run_id))
-            before = taken_over(history, row.started_at if row is not None else 0.0)
-            for entry in history:
-                if (entry.path, entry.kind) not in seen:
-                    seen.add((entry.path, entry.kind))
-                    yield event_of(run_id, entry, before)
-            if row is not None and row.status == "waiting":
-                yield Event(run_id=run_id, kind="run.waiting", at=time.time(), data={"status": row.status})
-                return
-            if row is None or row.status != "running":
-                if row is not None:
-                    at = row.ended_at or row.started_at
-                    yield Event(run_id=run_id, kind="run.finished", at=at, data={"status": row.status})
-                return
-            standing = (await off_loop(self.store, functools.partial(self.standing, [row]))).get(run_id)
-            if standing == "queued" and not told:
-                told = True
-                yield Event(
-                    run_id=run_id, kind="run.queued", at=time.time(), data={"queue": (row.context or {}).get("queue")}
-                )
-            if standing == "interrupted":
-                yield Event(run_id=run_id, kind="run.interrupted", at=time.time())
-                return
-            await asyncio.sleep(poll)
+        following = Following(self, run_id, poll=poll)
+        while not following.over:
+            for event in await following.look():
+                yield event
+            if not following.over:
+                await asyncio.sleep(following.pause)
+
+    def following(self, run_id: str) -> Following:
+        """For those who wait for a run that others execute: what is new in it, look by look."""
+        return Following(self, run_id, begins=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from ..config.workplace import Workplace
 from ..engine.again import check_same
 from ..engine.engine import Engine, Job
 from ..engine.run import Watcher
 from ..errors import NotFound, RunBusy, StoreError
-from ..events import Event
+from ..events import Brief, Event
 from ..journal.fleet import Fleet
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
@@ -24,18 +26,28 @@ from .system import MOST, PRIORITY, QUEUE, RUN, Client, package, workflow_id
 
 _POLL = 0.05  # seconds between looks at the runs that are waited for
 _LONELY = 3.0  # seconds in line after which it is looked for workers
+_OF_THE_END = ("run.queued", "run.waiting", "run.interrupted", "run.finished")  # is told by who waits for it
 _PATIENCE = 60.0  # seconds in which a server that has gone away may come back
 
 
-class RemoteEngine(Engine):
-    """See `Engine`. A run whose tools are called by a function of this process is run here all the same."""
+class Following(Protocol):
+    """What is new in a run, look by look; see `runs/following.py`."""
 
-    def __init__(self, store: Store, place: Workplace) -> None:
+    pause: float
+
+    async def look(self) -> list[Event]: ...
+
+
+class RemoteEngine(Engine):
+    """See `Engine`. A run whose tools are called by a function of this process is run here all the same. `following`
+    finds out what workers do in a run."""
+
+    def __init__(self, store: Store, place: Workplace, following: Callable[[str], Following]) -> None:
         package()
         super().__init__(store)
         where = postgres(store).where
         self.fleet, self.client = Fleet(where, place.terms.lease), Client(where)
-        self._place = place
+        self._place, self._following = place, following
         self._awaited: dict[tuple[str, bool], asyncio.Future[None]] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -60,14 +72,12 @@ class RemoteEngine(Engine):
     async def followed(
         self, run_id: str, watcher: Watcher | None = None, *, park: bool = False
     ) -> tuple[RunRow, dict[str, Json]]:
-        """How a run ends, or with `park` that it only waits, as soon as that is so. The watcher hears of that, and of
-        it when no worker is there."""
-        lonely = None if watcher is None else asyncio.ensure_future(self._lonely(run_id, watcher))
-        try:
+        """How a run ends, or with `park` that it only waits, as soon as that is so. The watcher hears of that, of what
+        is recorded until then, and of it when no worker is there."""
+        if watcher is None:
             row = await self.ended(run_id, or_waiting=park)
-        finally:
-            if lonely is not None:
-                lonely.cancel()
+        else:
+            row = await self._watched(run_id, watcher, park)
         waits = row.status == "waiting"
         if watcher is not None:
             kind = "run.waiting" if waits else "run.finished"
@@ -77,6 +87,34 @@ class RemoteEngine(Engine):
         history = await asyncio.to_thread(self.store.history, row.id)
         waiting: list[Json] = [shown(entry) for entry in open_waits(history)]
         return row, {**result_of(row), "error": None, "waitingFor": waiting}
+
+    async def _watched(self, run_id: str, watcher: Watcher, park: bool) -> RunRow:
+        over = asyncio.Event()
+        lonely = asyncio.ensure_future(self._lonely(run_id, watcher))
+        telling = asyncio.ensure_future(self._tell(run_id, watcher, over))
+        try:
+            row = await self.ended(run_id, or_waiting=park)
+            over.set()
+            await telling
+        finally:
+            lonely.cancel()
+            telling.cancel()
+        return row
+
+    async def _tell(self, run_id: str, watcher: Watcher, over: asyncio.Event) -> None:
+        """Tell what happens in a run, as its journal has it; a last time when it is `over`."""
+        if isinstance(watcher, Brief):
+            return
+        following, last = self._following(run_id), False
+        while not last:
+            last = over.is_set()
+            with contextlib.suppress(StoreError, *driver_errors()):  # away: who waits for the run says so
+                for event in await following.look():
+                    if event.kind not in _OF_THE_END:
+                        watcher(event)
+            if not last:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(over.wait(), following.pause)
 
     async def _lonely(self, run_id: str, watcher: Watcher) -> None:
         """Say so, once, when no worker is there for a run that waits in line."""

@@ -43,6 +43,9 @@ class Host(Protocol):
     @property
     def store(self) -> Store: ...
 
+    @property
+    def runs(self) -> Any: ...
+
     engine: Any
 
 
@@ -60,7 +63,7 @@ class Workers:
     @cached_property
     def engine(self) -> RemoteEngine:
         """Has runs done by workers."""
-        return RemoteEngine(self._app.store, self._app.settings)
+        return RemoteEngine(self._app.store, self._app.settings, lambda run_id: self._app.runs.following(run_id))
 
     async def submit(
         self,

@@ -33,7 +33,9 @@ _MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
 
 def ls(
     *,
-    status: Annotated[tuple[str, ...], Parameter(negative=(), help="Only runs with this status; repeatable.")] = (),
+    status: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="Only runs with this status, as it is listed; repeatable.")
+    ] = (),
     flow: Annotated[str | None, Parameter(help="Only runs of the definition with this id or name.")] = None,
     since: Annotated[str | None, Parameter(help="Started since: 2h (ago), 2026-11-01, 2026-11-01T12:30.")] = None,
     until: Annotated[str | None, Parameter(help="Started before.")] = None,

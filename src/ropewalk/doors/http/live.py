@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import RopewalkError, RunBusy
-from ...events import Event
+from ...events import Brief, Event
 
 if TYPE_CHECKING:
     from ...app import App
@@ -78,7 +78,9 @@ class Live:
             begun.set()
             feed.take(event)
 
-        task: asyncio.Task[Any] = asyncio.create_task(self._run(run_id, start, take))
+        # What workers execute is followed through its journal, by those who follow it.
+        hears = Brief(take) if self._app.distributed else take
+        task: asyncio.Task[Any] = asyncio.create_task(self._run(run_id, start, hears))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         first = asyncio.create_task(begun.wait())
@@ -107,7 +109,7 @@ class Live:
         comes again, which is no harm, as an event says of which node and attempt it is.
         """
         feed = self._feeds.get(run_id)
-        if feed is not None:
+        if feed is not None and not self._app.distributed:
             async for number, event in feed.follow(_number(last, _LIVE)):
                 yield f"{_LIVE}{number}", event
             return

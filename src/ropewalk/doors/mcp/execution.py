@@ -32,6 +32,7 @@ class Steps:
         self._nodes = self._done = 0
         self.failed: dict[str, str] = {}
         """The path of each node that failed and was not handled."""
+        self._begun: set[str] = set()
 
     def take(self, event: Event) -> None:
         """Tell one event, where it is of a node."""
@@ -40,13 +41,16 @@ class Steps:
         if event.kind in ("run.started", "run.resumed"):
             self._nodes = int(data.get("nodes") or 0)
         elif event.kind == "node.started":
+            self._begun.add(path)
             self._tell(1, f"{path}: started")
         elif event.kind in _ENDS:
             if event.kind == "node.failed" and not data.get("handled"):
                 self.failed[event.node or path] = path
             why = data.get("message") or data.get("reason")
             said = f"{path}: {_ENDS[event.kind]}" + (f" ({why})" if why else "")
-            self._tell(2 if event.kind == "node.skipped" else 1, said)
+            # Skipped nodes do not start, and what workers do is told when it has ended.
+            self._tell(1 if path in self._begun else 2, said)
+            self._begun.discard(path)
 
     def _tell(self, more: int, message: str) -> None:
         self._done += more
