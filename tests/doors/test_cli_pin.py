@@ -103,3 +103,32 @@ def test_a_tool_that_a_server_does_not_have_or_its_pin_refuses_is_a_problem_when
         assert [p["path"] for p in error["warnings"]] == ["nodes[2].tool"]
     scale.write("c.yaml", FLOW.replace("  - {id: a", "  # {id: a").replace("  - {id: b", "  # {id: b"))
     assert scale("validate", "c.yaml").code == 0
+
+
+def test_what_is_said_of_pins_is_what_is_so(scale: Any) -> None:
+    def doctor() -> dict[str, tuple[str, str]]:
+        return {row["name"]: (row["state"], row["message"]) for row in scale("doctor", "--json").data["findings"]}
+
+    assert doctor()["pins"][0] == "note"
+    written = f"written to {scale.home / 'ropewalk.lock'}; serve, mcp and worker read it when they are started again"
+    approved = ["+ scale:reload  approved", "+ scale:weigh  approved", written]
+    assert scale("tools", "pin", "--approve").out.splitlines() == approved
+    assert doctor()["pins"] == ("ok", f"2 approved in {scale.home / 'ropewalk.lock'}, 0 refused")
+    scale.write("scale.json", json.dumps([{**PLAIN, "name": "tare"}]))
+    found = doctor()
+    assert found["server scale"] == ("ok", "connected, 1 tool may be used")
+    renamed = "is weigh under another name"
+    assert found["tool scale:tare"] == ("fault", f"{renamed}; to use it: ropewalk tools pin scale:tare --approve")
+    gone = "approved, and no longer offered; ropewalk tools pin scale:weigh --approve takes it out"
+    assert found["tool scale:weigh"] == ("note", gone)
+    scale.write("scale.json", json.dumps([{**PLAIN, "description": "Weighs you."}]))
+    changed = '~ scale:weigh  approved: description was "Weighs a rope." and is "Weighs you."'
+    assert scale("tools", "pin", "--approve").out.splitlines() == [changed, written]
+    scale.write("scale.json", "[]")
+    out = "- scale:weigh  taken out: no longer offered"
+    assert scale("tools", "pin", "scale:weigh", "--approve").out.splitlines() == [out, written]
+    lock = scale.home / "ropewalk.lock"
+    lock.write_text(lock.read_text().replace("Reads", "Steals"))
+    by_hand = scale("tools", "pin")
+    assert by_hand.code == 2
+    assert "so one of them was changed by hand; get the file back from version control, or delete it" in by_hand.err

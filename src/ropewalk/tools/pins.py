@@ -22,6 +22,7 @@ from .mcp_definition import Definition
 
 FILE: Final = "ropewalk.lock"
 _VERSION: Final = 1
+_CHANGED: Final = "has changed since it was approved: "
 _MOST_TOLD: Final = 4  # differences of one tool
 _LONGEST: Final = 80  # characters of a value
 
@@ -38,6 +39,15 @@ class Difference:
     @property
     def id(self) -> str:
         return f"{self.server}:{self.tool}"
+
+    @property
+    def done(self) -> str:
+        """What approving it has done."""
+        if self.kind == "new":
+            return "approved"
+        if self.kind == "changed":
+            return f"approved: {self.said.removeprefix(_CHANGED)}"
+        return "taken out: no longer offered" if self.kind == "gone" else f"approved; it {self.said}"
 
     def __str__(self) -> str:
         return f"{self.said}; to use it: ropewalk tools pin {self.id} --approve"
@@ -76,6 +86,11 @@ class Pins:
     def names(self, server: str) -> list[str]:
         """The approved tools of a server."""
         return list(self._servers.get(server, ()))
+
+    @property
+    def servers(self) -> list[str]:
+        """The servers of which something is approved."""
+        return list(self._servers)
 
     def differences(self, server: str, definitions: Iterable[Definition]) -> list[Difference]:
         """What a server says now and was not approved, in its order; then what it no longer has."""
@@ -130,7 +145,7 @@ class Pins:
         if before is not None:
             if before.fingerprint(server) == now.fingerprint(server):
                 return None
-            return differs("changed", f"has changed since it was approved: {_told(before, now)}")
+            return differs("changed", _CHANGED + _told(before, now))
         names = {definition.name for definition in listed}
         for name, known in approved.items():
             if name not in names and _without_name(known) == _without_name(now):
@@ -150,8 +165,11 @@ def _tools(path: Path, server: str, listed: Any) -> Iterator[tuple[str, Definiti
         except (KeyError, InvalidValue) as error:
             raise ConfigError(f"{where}: cannot be read: {error}") from error
         if tool.fingerprint(server) != given.get("sha256"):
-            said = "its sha256 is not that of what stands beside it; this file is not to be edited"
-            raise ConfigError(f"{where}: {said}: take the entry out and approve the tool again")
+            said = "its sha256 is not that of what stands beside it, so one of them was changed by hand"
+            cure = (
+                "get the file back from version control, or delete it, and then look at every tool again and approve it"
+            )
+            raise ConfigError(f"{where}: {said}; {cure}: ropewalk tools pin, with --approve")
         yield name, tool
 
 

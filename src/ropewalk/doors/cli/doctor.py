@@ -120,22 +120,53 @@ def _opened(found: list[Finding], config: Config, store: str | None) -> Callable
         found.append(_store(app, address))
         found.extend(await asyncio.to_thread(lambda: list(_engine(app, address))))
         await app.connect()
-        failures = {**config.broken, **app.toolbox.failures}
-        counts = Counter(tool.namespace or "" for tool in app.toolbox.list())
-        local = sum(n for name, n in counts.items() if name not in config.servers)
-        found.append(Finding("tools", "ok", f"{local} of this project"))
-        for name in config.servers:
-            if name not in failures:
-                found.append(Finding(f"server {name}", "ok", f"connected, {counts[name]} tools"))
-        for name, why in failures.items():
-            advice = "check its command, url and environment in ropewalk.toml or .mcp.json"
-            found.append(Finding(f"server {name}", "fault", f"{why}; {advice}"))
+        found.extend(_tools(app, config))
         found.extend(Finding("limits", "fault", str(wrong)) for wrong in misplaced(app.settings.rates, app.toolbox))
         found.extend(await _schedules(app))
         found.extend(await asyncio.to_thread(lambda: list(_agents(app, config))))
         return Answer()
 
     return work
+
+
+def _tools(app: App, config: Config) -> Iterator[Finding]:
+    """The project's tools, its servers and providers, and what is approved of theirs."""
+    toolbox = app.toolbox
+    failures = {**config.broken, **toolbox.failures}
+    counts = Counter(tool.namespace or "" for tool in toolbox.list())
+    local = sum(n for name, n in counts.items() if name not in config.servers)
+    yield Finding("tools", "ok", f"{local} of this project")
+    for name in config.servers:
+        if name not in failures:
+            tools = "tool" if counts[name] == 1 else "tools"
+            usable = " may be used" if any(id.startswith(f"{name}:") for id in toolbox.refused) else ""
+            yield Finding(f"server {name}", "ok", f"connected, {counts[name]} {tools}{usable}")
+    for name, why in failures.items():
+        if ":" in name:  # a tool of a server; what refuses it says what to do
+            yield Finding(f"tool {name}", "fault", why)
+        else:
+            advice = "check its command, url and environment in ropewalk.toml or .mcp.json"
+            yield Finding(f"server {name}", "fault", f"{why}; {advice}")
+    yield from _pins(app)
+
+
+def _pins(app: App) -> Iterator[Finding]:
+    toolbox = app.toolbox
+    known = [] if toolbox.mcp is None else toolbox.mcp.names
+    if toolbox.pins is None:
+        if known:
+            said = "there is no ropewalk.lock: tools of servers are taken as they come; ropewalk tools pin --approve"
+            yield Finding("pins", "note", f"{said} approves them as they are now")
+        return
+    pins = toolbox.pins
+    count = sum(len(pins.names(server)) for server in pins.servers)
+    yield Finding("pins", "ok", f"{count} approved in {pins.path}, {len(toolbox.refused)} refused")
+    for server in pins.servers:
+        if server in known and toolbox.told(server):
+            for one in pins.differences(server, toolbox.mcp.tools(server)):
+                if one.kind == "gone":
+                    cure = f"ropewalk tools pin {one.id} --approve takes it out"
+                    yield Finding(f"tool {one.id}", "note", f"approved, and {one.said}; {cure}")
 
 
 def _engine(app: App, address: str) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def pin(
             for name in servers:
                 pins.approve(name, _said(app, name), tool or None)
             pins.write()
-        rows = [{"tool": d.id, "kind": d.kind, "message": d.said} for d in found]
+        rows = [{"tool": d.id, "kind": d.kind, "message": d.done if approve else d.said} for d in found]
         return Answer(
             exit=FAILED if found and not approve else 0,
             data={"differences": rows, "approved": approve, "file": str(pins.path)},
@@ -90,9 +90,11 @@ def _said(app: App, server: str) -> list[Definition]:
 
 
 def _text(found: list[Difference], approve: bool, pins: Pins) -> str:
-    lines = [visible(f"{_MARK[d.kind]} {d.id}  {d.said}") for d in found]
-    if approve:
-        lines.append(f"approved in {pins.path}" if found else f"nothing differs from {pins.path}")
+    lines = [visible(f"{_MARK[d.kind]} {d.id}  {d.done if approve else d.said}") for d in found]
+    if approve and found:
+        lines.append(f"written to {pins.path}; serve, mcp and worker read it when they are started again")
+    elif approve:
+        lines.append(f"nothing differs from {pins.path}")
     elif found:
         lines.append(f"{len(found)} to look at; --approve writes what they say now into {pins.path}")
     else:
