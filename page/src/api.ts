@@ -23,7 +23,7 @@ export type GraphNode = {
 };
 export type Graph = Region & { name: string };
 export type DefinitionLine = {
-  kind: string; id: string; name: string; description: string; fingerprint: string; created: string; runCount: number;
+  kind: string; id: string; name: string; description: string; fingerprint: string; created: string; runCount?: number;
   notation?: string;  // of a flow in a file
 };
 export type Definition = DefinitionLine & { document: Json; graph: Graph };

@@ -29,7 +29,7 @@ export function Definitions() {
         {fit.map((one) => (
           <Link key={`${one.kind} ${one.id}`} data-row="" className="card" to={definitionPlace(one.kind, one.id)}>
             <strong dir="auto">{one.name || one.id}</strong>
-            <small>{one.notation ? `${one.notation} in a file` : one.kind} · {one.id} · {countOf(one.runCount)}</small>
+            <small>{one.notation ? `${one.notation} in a file` : one.kind} · {one.id}{one.runCount !== undefined && ` · ${countOf(one.runCount)}`}</small>
             {one.description && <span dir="auto">{one.description}</span>}
           </Link>
         ))}
@@ -90,8 +90,8 @@ export function Definition({ kind, id }: { kind: string; id: string }) {
       <p className="facts">
         <span>{found.notation ?? found.kind}</span><code>{found.id}</code>
         <span>{found.notation ? "in a file, changed" : "stored"} <When at={found.created} /></span>
-        {found.notation
-          ? <Link to={`/runs?text=${encodeURIComponent(found.name)}`}>{countOf(found.runCount)}</Link>
+        {found.runCount === undefined
+          ? <Link to={`/runs?text=${encodeURIComponent(found.name)}`}>its runs</Link>
           : <Link to={`/runs?definition=${encodeURIComponent(found.id)}`}>{countOf(found.runCount)}</Link>}
       </p>
       {found.description && <p className="said" dir="auto">{found.description}</p>}

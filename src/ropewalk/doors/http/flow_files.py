@@ -29,12 +29,13 @@ class FlowFiles:
     def __init__(self, app: App, home: Path | None = None, places: Sequence[str] = ()) -> None:
         self._app, self._home, self._places = app, home, tuple(places)
         self._told: set[str] = set()
+        self._lines: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}  # with what says that a file is unchanged
 
     def listed(self) -> Iterator[dict[str, Any]]:
         """A line for each that is a sound document."""
         for id, file in self._files().items():
             try:
-                yield self._line(id, file, self._app.load(file))
+                yield self._known(id, file)
             except (RopewalkError, OSError) as error:
                 if self._places and id not in self._told:  # somebody has named it
                     self._told.add(id)
@@ -62,6 +63,16 @@ class FlowFiles:
         named = {(file.relative_to(home) if file.is_relative_to(home) else file).as_posix(): file for file in found}
         return {id: file for id, file in named.items() if file.exists() and not id.endswith(tests)}
 
+    def _known(self, id: str, file: Path) -> dict[str, Any]:
+        """Its line. An experience is read each time: which of its files has changed only reading them tells."""
+        state = file.stat()
+        mark, known = (state.st_mtime_ns, state.st_size), self._lines.get(id)
+        if known is not None and known[0] == mark and not file.is_dir():
+            return known[1]
+        line = self._line(id, file, self._app.load(file))
+        self._lines[id] = mark, line
+        return line
+
     def _line(self, id: str, file: Path, loaded: Loaded) -> dict[str, Any]:
         return {
             "kind": FILE,
@@ -71,5 +82,4 @@ class FlowFiles:
             "description": (loaded.document or {}).get("description", ""),
             "fingerprint": loaded.fingerprint,
             "created": iso(file.stat().st_mtime),
-            "runCount": 0 if not loaded.name else len(self._app.runs.list(flow=loaded.root or loaded.name, limit=1000)),
         }
