@@ -1,0 +1,91 @@
+"""A tool, or the model, could not be asked or has not answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .given import Problem, RopewalkError
+
+
+class InvalidTool(RopewalkError):
+    """A tool definition is wrong, or differs from the one registered under the same id."""
+
+
+class ToolError(RopewalkError):
+    """A tool call failed at a known stage.
+
+    `op` is one of validate_tool_id, resolve, select_backend, validate_input, execute, validate_output, stream;
+    `backend` is the ToolBackend chosen, or None before that. The original exception is `__cause__`.
+    """
+
+    retryable = True
+
+    def __init__(
+        self, tool_id: str, op: str, cause: BaseException | str, *, backend: Any = None, problems: Any = ()
+    ) -> None:
+        self.tool_id, self.op, self.backend = tool_id, op, backend
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.steps: list[Any] = []  # filled by Runner.run_chain: every StepResult so far
+        self.reason = str(cause) or type(cause).__name__
+        kind = getattr(backend, "kind", None)
+        bracket = f" [{kind}]" if kind else ""
+        super().__init__(f"run: {op} {tool_id}{bracket}: {self.reason}")
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+
+    def matches(self, kind: type[BaseException]) -> bool:
+        """Whether this error, or anything in its chain of causes, is a `kind`."""
+        seen: BaseException | None = self
+        while seen is not None and not isinstance(seen, kind):
+            seen = seen.__cause__
+        return seen is not None
+
+
+class InvalidToolId(ToolError):
+    retryable = False
+
+
+class ToolNotFound(ToolError):
+    retryable = False
+
+
+class ToolNotApproved(ToolNotFound):
+    """The tool is not the one that is pinned; `.reason` says what differs, and which command approves it."""
+
+
+class NoBackends(ToolError):
+    retryable = False
+
+
+class ValidationFailed(ToolError):
+    """The arguments do not fit the tool's input schema; `.problems` lists each with its path."""
+
+    retryable = False
+
+
+class ExecutionFailed(ToolError):
+    """The tool ran and failed, or could not be reached."""
+
+
+class ToolTimeout(ExecutionFailed):
+    """The tool gave no answer within `seconds`; `said` is what there is to tell beyond that."""
+
+    def __init__(self, tool_id: str, seconds: float, *, backend: Any = None, said: str = "") -> None:
+        self.seconds = seconds
+        super().__init__(tool_id, "execute", said or f"no answer within {seconds:g} s", backend=backend)
+
+
+class OutputValidationFailed(ToolError):
+    """The result does not fit the tool's output schema, or is not JSON."""
+
+
+class StreamNotSupported(ToolError):
+    retryable = False
+
+
+class ModelError(RopewalkError):
+    """The model gave no answer of use. `status` is that of HTTP, if any; `retryable`: asking again may help."""
+
+    def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
+        self.status, self.retryable = status, retryable
+        super().__init__(message)
