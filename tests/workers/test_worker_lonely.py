@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 from collections.abc import Callable
 
 import pytest
+
+from ropewalk import App
+from ropewalk.errors import NotFound
 
 from .crew import Crew, ended
 from .test_worker_runs import ASKS, WHO
@@ -75,7 +79,10 @@ def test_a_signal_to_who_waits_for_a_run_leaves_the_run_to_its_worker(crew: Star
 def test_what_is_answered_goes_on_with_a_worker_and_not_by_hand(crew: Start) -> None:
     scene = crew(ASKS)
     [worker] = scene.hire()
-    assert scene.run("run", "chain.yaml", "--id", "x", "--queue", "default").code == 4  # and does not wait for ever
+    asked = scene.run("run", "chain.yaml", "--id", "x", "--queue", "default")
+    assert asked.code == 4  # and does not wait for ever
+    for said in (asked.out, scene.run("runs", "show", "x").out, scene.run("runs", "watch", "x").err):
+        assert ("then a worker goes on with it" in said, "resume" in said) == (True, False), said
     worker.send_signal(signal.SIGTERM)
     ended(worker)
     said = scene.run("runs", "approve", "x").out
@@ -112,3 +119,37 @@ def test_a_run_in_a_file_goes_on_here_though_the_project_has_workers(crew: Start
     assert (again.code, again.data["status"]) == (0, "completed"), again.err
     assert scene.run("runs", "fork", "x", "--at", "last", *here).code == 0
     assert scene.started() == ["first", "last", "last", "last"]
+
+
+def test_what_is_answered_of_a_run_that_was_never_in_line_goes_on_with_a_worker_too(crew: Start) -> None:
+    scene = crew(ASKS)
+    assert "ropewalk resume x" in scene.run("run", "chain.yaml", "--id", "x", "--engine", "local").out
+    scene.hire()
+    said = scene.run("runs", "approve", "x").out
+    assert ("a worker goes on with it" in said, "resume" in said) == (True, False), said
+    assert scene.until_ended("x") == "completed"
+
+
+def test_a_tool_that_came_after_the_workers_is_missed_with_what_is_to_be_done(crew: Start) -> None:
+    scene = crew(WHO)
+    scene.hire()
+    tools = scene.folder / "tools.py"
+    tools.write_text(tools.read_text() + "\n@tool\nasync def newtool() -> int:\n    return 1\n")
+    scene.write("new.yaml", "kind: chain\nnodes: [{id: a, type: tool, tool: newtool}]\n")
+    done = scene.run("run", "new.yaml")
+    assert (done.code, "unknown tool 'newtool'" in done.out) == (1, True), done.out + done.err
+    assert "after a change of tools start the workers anew" in done.out
+
+
+def test_a_run_or_a_queue_that_never_was_is_refused_as_that(postgres_url: str) -> None:
+    chain = {"kind": "chain", "nodes": [{"id": "a", "type": "delay", "delay": 1}]}
+
+    async def body() -> None:
+        async with App(postgres_url, engine="dbos") as app:
+            with pytest.raises(NotFound) as refused:
+                await app.wait("nope")
+            assert str(refused.value) == "no run 'nope'"
+            with pytest.raises(NotFound, match=r"App\(settings=Workplace\(queues=\{"):
+                await app.submit(chain, queue="reports")
+
+    asyncio.run(body())

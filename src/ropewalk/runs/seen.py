@@ -13,6 +13,7 @@ from ..errors import InvalidValue
 from ..events import Event
 from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
 from ..journal.sql_rows import CHUNK
+from ..journal.strays import anybodys
 from ..journal.waiting import open_waits, shown
 from ..values import Json, closest
 from .following import Following
@@ -145,18 +146,21 @@ class Runs:
         running = [row for row in rows if row.status == "running"]
         gone = {row.id for row in self.store.orphans()} if running else set()
         return {
-            row.id: "queued" if self._in_line(row) else "interrupted"
+            row.id: "queued" if self.attended(row) else "interrupted"
             for row in running
             if row.id in gone or (self.store.remote and not row.owner)  # only some of the orphans are told
         }
 
-    def _in_line(self, row: RunRow) -> bool:
-        """Whether the run was put in line for workers, or is a chunk of one that was."""
+    def attended(self, row: RunRow) -> bool:
+        """Whether a worker goes on with the run by itself: it was put in line for workers, or is a chunk of one that
+        was, or workers are there, who take every run whose tools they can have."""
         if not self.store.remote:
             return False
         full = row if row.context is not None else self.store.get_run(row.id)
         context = (full.context if full is not None else None) or {}
-        return row.kind == CHUNK or ("queue" in context and not context.get("executor"))
+        if row.kind == CHUNK or ("queue" in context and not context.get("executor")):
+            return True
+        return anybodys(context) and bool(self.app.workers.fleet.alive())
 
     def stop(self, run_id: str) -> bool:
         """Stop a run that is running or waiting, in whatever process; True when it was."""

@@ -29,7 +29,10 @@ def queue_named(name: str | None, place: Workplace) -> str:
     known = list(lines(place))
     if name is None or name in known:
         return name or QUEUE
-    raise NotFound("queue", name, suggestion=closest(name, known), why=f"there are {', '.join(known)}")
+    there = f"there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
+    code = f'App(settings=Workplace(queues={{"{name}": Queue()}}))'
+    how = f"another is named by [queues.{name}] in ropewalk.toml, in Python by {code}"
+    raise NotFound("queue", name, suggestion=closest(name, known), why=f"{there}; {how}")
 
 
 def unattended(store: Store, fleet: Fleet, run_id: str) -> str | None:

@@ -47,6 +47,7 @@ class Pulse:
         self._ended = threading.Event()
         self._known = False
         self._losses = 0
+        self._away_since: float | None = None
         self._thread = threading.Thread(target=self._main, name="ropewalk-pulse", daemon=True)
 
     def start(self) -> None:
@@ -79,9 +80,23 @@ class Pulse:
                     log.warning("gave up %s: silent for too long, or dead", ", ".join(dead))
                 self._reaped(dead)
                 self._round()
+                self._reached()
             except away as error:
                 # The store is away: nobody can be given up either. Calls wait until it is back.
-                log.warning("no heartbeat: %s", " ".join(str(error).split()))
+                self._missed(error)
+
+    def _missed(self, error: Exception) -> None:
+        if self._away_since is None:
+            self._away_since = clock()
+            said = " ".join(str(error).split())
+            log.warning("the database cannot be reached; this worker tries on, and its runs wait: %s", said)
+        else:
+            log.debug("no heartbeat: %s", error)
+
+    def _reached(self) -> None:
+        if self._away_since is not None:
+            log.warning("the database is back after %.1f s", clock() - self._away_since)
+            self._away_since = None
 
     def _beat(self) -> None:
         before = clock()

@@ -7,7 +7,6 @@ Ropewalk are taken by all its workers: a run pins its definition, so that the co
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from ..journal.news import News
 from ..journal.postgres_news import message
 from ..journal.postgres_session import PAUSE, Target, driver
 from .bell import PUT, Bell
+from .quiet import quiet
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -104,16 +104,6 @@ def connections(where: Target, most: int) -> sqlalchemy.Engine:
     return sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=connect, pool_size=most, max_overflow=0, pool_pre_ping=True
     )
-
-
-def quiet() -> None:
-    """DBOS tells much of what it does, and in lines of its own. Its warnings are enough, in the form of all others."""
-    log = logging.getLogger("dbos")
-    log.setLevel(logging.WARNING)
-    for handler in list(log.handlers):
-        log.removeHandler(handler)
-    log.addHandler(logging.NullHandler())  # without any it would add its own again
-    log.propagate = True
 
 
 class Client:

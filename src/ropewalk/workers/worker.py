@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
@@ -17,11 +18,12 @@ from uuid_utils import uuid7
 
 from ..config.workplace import Workplace
 from ..engine.engine import Engine, Job
-from ..errors import Fenced, RopewalkError, RunBusy, StoreError
+from ..errors import Fenced, InvalidFlow, Problem, RopewalkError, RunBusy, StoreError
 from ..journal.fleet import Fleet, orphans
 from ..journal.journal import ENDS, Log, RunRow
 from ..journal.postgres import PostgresStore
 from ..journal.strays import Strays, anybodys
+from ..journal.waiting import iso
 from ..uncollected import seldom_collected
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
@@ -73,6 +75,7 @@ class Worker:
         self._tasks: set[asyncio.Task[str]] = set()
         self._stop = asyncio.Event()
         self._lost: set[asyncio.Task[str]] = set()
+        self._began = time.time()
         self._leaving = False  # what is cancelled now is let go of, not given up
         self._desk = Fleet(store.where)  # apart from that of the pulse, which must not wait
         self.engine.spread = self._chunks = Chunks(self._desk, self.client, lambda: not self._leaving)
@@ -191,12 +194,14 @@ class Worker:
 
     async def _release(self, opened: Log) -> None:
         """Let go of a run when the store is back: as long as this process lives nobody else takes it."""
+        level = logging.WARNING
         while True:
             try:
                 await opened.release()
                 return
             except StoreError as error:
-                log.warning("run %s is not let go of yet: %s", opened.run.id, error)
+                log.log(level, "run %s is not let go of yet: %s", opened.run.id, error)
+                level = logging.DEBUG  # once is enough
                 await asyncio.sleep(_AGAIN)
 
     async def _give_back(self, row: RunRow, missing: RopewalkError, refusers: list[str]) -> str:
@@ -210,6 +215,7 @@ class Worker:
         if opened.finished is not None:
             return opened.finished.status
         if not others:
+            missing = self._outdated(missing)
             log.warning("run %s fails, since no worker can do it: %s", row.id, missing)
             said = {"message": str(missing), "kind": type(missing).__name__}
             await opened.finish("failed", self._refused(row, missing), said)
@@ -218,6 +224,16 @@ class Worker:
         await opened.release()
         await asyncio.to_thread(self._dispatch, row.id, opened.run.epoch, row.context or {}, refusers)
         return "given back"
+
+    def _outdated(self, missing: RopewalkError) -> RopewalkError:
+        """What no worker has may be in the project by now."""
+        if type(missing) is not InvalidFlow:
+            return missing
+        hint = (
+            "no worker can execute it: each has the project as it was when it started"
+            f" (the last one asked at {iso(self._began)}); after a change of tools start the workers anew"
+        )
+        return InvalidFlow([*missing.problems, Problem(path="", message=hint)])
 
     # --- in the thread of the pulse -------------------------------------------------------
 

@@ -81,7 +81,10 @@ class Workers:
         `queue`; `concurrency` is how many nodes of a graph run at once, at most. The same id twice is one run."""
         app = self._app
         if not app.distributed:
-            raise StoreError('workers execute the runs of apps with engine="dbos"; this one executes them itself')
+            raise StoreError(
+                'workers execute the runs of apps with engine="dbos" (`ropewalk run --engine dbos`, or engine = "dbos"'
+                " in [store] of ropewalk.toml); this one executes them itself, and has no queues"
+            )
         if concurrency is not None:
             loaded = app.definitions.limited(loaded, concurrency)
         given = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
@@ -129,6 +132,8 @@ class Workers:
         self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False
     ) -> dict[str, Json]:
         """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
+        if await asyncio.to_thread(self._app.store.get_run, run_id) is None:
+            raise NotFound("run", run_id)
         row, result = await self.engine.followed(run_id, on_event, park=park)
         return {**result, "status": row.status, "executionId": run_id}
 

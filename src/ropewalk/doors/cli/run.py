@@ -153,14 +153,25 @@ def followed(
             from ...definitions import places  # only where there is something to find
 
             where = places(app.load(source))
-        return Answer(exit=ended(data), data=data, text=summary(data, where, again, engine))
+        attended = False
+        if data.get("waitingFor") and engine != "local":
+            row = app.runs.row(outcome.run_id)
+            attended = row is not None and app.runs.attended(row)
+        return Answer(exit=ended(data), data=data, text=summary(data, where, again, engine, attended=attended))
 
     return work
 
 
-def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "", engine: str | None = None) -> str:
+def summary(
+    data: dict[str, Any],
+    where: Mapping[str, str],
+    options: str = "",
+    engine: str | None = None,
+    *,
+    attended: bool = False,
+) -> str:
     """The result for people: status, errors, what it waits for, then each part of the result under its name;
-    `where` has the places of nodes, `options` and `engine` are as in `waits`."""
+    `where` has the places of nodes, `options`, `engine` and `attended` are as in `waits`."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
@@ -174,7 +185,7 @@ def summary(data: dict[str, Any], where: Mapping[str, str], options: str = "", e
         told = name in data if name == "finalState" else data.get(name) not in ({}, None)
         if told and not again:
             lines.append(f"{name}: {_shown(data[name])}")
-    lines += waits(data, options, engine)  # the last thing that is said, however long the results are
+    lines += waits(data, options, engine, attended=attended)  # the last thing, however long the results are
     return "\n".join(lines)
 
 

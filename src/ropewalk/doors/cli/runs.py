@@ -25,6 +25,7 @@ from .waiting import waits
 
 if TYPE_CHECKING:
     from ...app import App
+    from ...journal.journal import RunRow
 
 _MOST_STEPS = 100  # at the beginning and at the end, and of those that failed
 _MOST_TEXT = 10_000  # characters of a result
@@ -112,12 +113,13 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
         if details is None:
             raise unknown_run(app, run_id)
         lonely = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
-        return Answer(data=details, text=_details(details, lonely))
+        attended = details["status"] == "waiting" and app.runs.attended(_row(app, run_id))
+        return Answer(data=details, text=_details(details, lonely, attended))
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _details(run: dict[str, Any], lonely: str | None) -> str:
+def _details(run: dict[str, Any], lonely: str | None, attended: bool) -> str:
     status = f"queued: {lonely or 'a worker takes it'}" if run["queued"] else run["status"]
     lines = [
         f"{run['name'] or run['kind']}  {run['id']}",
@@ -137,7 +139,7 @@ def _details(run: dict[str, Any], lonely: str | None) -> str:
         lines.append(f"  input    {_short(run['input'])}")
     lines += [f"  before   {_ending(one)}" for one in run["endings"]]
     if run["status"] == "waiting":
-        lines += ["", *waits(run, "")]
+        lines += ["", *waits(run, "", attended=attended)]
     lines.append("")
     lines += _steps(run["nodes"])
     if run.get("error") is not None:
@@ -217,9 +219,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
                 sys.stderr.write(f"{said or 'in line: a worker takes it'}\n")
             if event.kind == "run.waiting":
                 status = "waiting"
-                sys.stderr.write(
-                    "\n".join(["it waits without a process:", *waits(app.runs.get(run_id) or {}, "")]) + "\n"
-                )
+                sys.stderr.write("\n".join(["it waits without a process:", *_asks(app, run_id)]) + "\n")
             if json:
                 json_line(event.to_dict())
             else:
@@ -228,6 +228,17 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
         return Answer(exit=ended({**(found.get("result") or {}), "status": status}))
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _asks(app: App, run_id: str) -> list[str]:
+    return waits(app.runs.get(run_id) or {}, "", attended=app.runs.attended(_row(app, run_id)))
+
+
+def _row(app: App, run_id: str) -> RunRow:
+    row = app.runs.row(run_id)
+    if row is None:
+        raise unknown_run(app, run_id)
+    return row
 
 
 def _followed(event: Event, tally: Tally) -> Iterable[str]:

@@ -113,9 +113,10 @@ def again(store: str | None, project: Path | None) -> str:
     return "".join(f" {option} {shlex.quote(value)}" for option, value in given if value)
 
 
-def waits(data: dict[str, Any], where: str, engine: str | None = None) -> list[str]:
+def waits(data: dict[str, Any], where: str, engine: str | None = None, *, attended: bool = False) -> list[str]:
     """What a parked run waits for, each with the command that answers it, and how it goes on; `where` are the options
-    that name its store, `engine` is who is to execute it if not who is configured."""
+    that name its store, `engine` is who is to execute it if not who is configured; an `attended` one goes on with a
+    worker by itself."""
     waiting = data.get("waitingFor") or []
     if not waiting:
         return []
@@ -124,7 +125,10 @@ def waits(data: dict[str, Any], where: str, engine: str | None = None) -> list[s
     for wait in waiting:
         lines.append(f"  {asked(wait)}")
         lines.append(f"    {command(run, wait)}{where}")
-    lines.append(f"  then: ropewalk resume {run}{where}" + (f" --engine {engine}" if engine else ""))
+    if attended:
+        lines.append("  then a worker goes on with it")
+    else:
+        lines.append(f"  then: ropewalk resume {run}{where}" + (f" --engine {engine}" if engine else ""))
     return [visible(line) for line in lines]
 
 
