@@ -223,6 +223,7 @@ class Engine:
 
     async def _ended(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """Record the ending; returns it in the words of its notation."""
+        run.log.touch("", ending.duration)
         try:
             result, status = await _recorded(job, run, ending)
         except InvalidValue as exc:  # Together its values are more than a store takes: it would never end.

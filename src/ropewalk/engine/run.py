@@ -289,7 +289,7 @@ class Run(Lane):
             skipped=frozenset(skipped),
             error=error,
             started=self.wall,
-            duration=clock() - self.mono,
+            duration=self.spent + clock() - self.mono,  # in all stretches
             ran=self.ran,
             calls=self.calls,
         )

@@ -36,7 +36,7 @@ class RunTimeout(RopewalkError):
 
     def __init__(self, run_id: str, seconds: float) -> None:
         self.run_id, self.seconds = run_id, seconds
-        super().__init__(f"run {run_id} took longer than its timeout of {seconds:g} s")
+        super().__init__(f"run {run_id} took longer than its timeout of {seconds:g} s (`timeout` of the definition)")
 
 
 class RunStopped(RopewalkError):

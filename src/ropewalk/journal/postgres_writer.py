@@ -277,6 +277,17 @@ def _is_full(error: Exception) -> bool:
     return getattr(error, "sqlstate", None) == "53100"
 
 
+_AWAY: Final = "the server cannot be reached or ended the session ({}); check that it runs and takes connections"
+# What the server answers before there is a session has no code, only a text.
+_REFUSED: Final = (
+    (
+        ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'FATAL: role "'),
+        "the server refuses the user ({}); check user and password, and what its pg_hba.conf allows",
+    ),
+    (('FATAL: database "',), "the server has no such database ({}); create it (createdb), or name another one"),
+)
+
+
 def store_error(name: str, error: Exception) -> StoreError:
     """What the user is told about a failure of Postgres, and what to do."""
     said = " ".join(str(error).split())
@@ -286,7 +297,7 @@ def store_error(name: str, error: Exception) -> StoreError:
     elif state == "42501":
         what = f"the user may not do this ({said}); grant it CREATE on the database, or on a schema made for it"
     elif isinstance(error, driver().OperationalError):
-        what = f"the server cannot be reached or ended the session ({said}); check that it runs and takes connections"
+        what = next((what for words, what in _REFUSED if any(word in said for word in words)), _AWAY).format(said)
     else:
         what = f"{type(error).__name__}: {said}"
     return StoreError(f"{name}: {what}")

@@ -101,9 +101,12 @@ class Runs:
             return None
         history = self.history(run_id)
         standing = self.standing([row]).get(run_id)
+        elapsed = (row.ended_at or time.time()) - row.started_at
         before = taken_over(history, row.started_at)
         return {
             **summary(row, self.current(row)),
+            "duration": round((row.spent or elapsed) * 1000, 3) if row.ended_at else None,
+            "elapsed": round(elapsed * 1000, 3),
             "interrupted": standing == "interrupted",
             "queued": standing == "queued",
             "definitionId": row.definition_id,

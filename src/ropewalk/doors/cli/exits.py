@@ -57,6 +57,14 @@ class UsageError(RopewalkError):
         super().__init__(message)
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal came; the run that was waited for, where there is one, may go on elsewhere."""
+
+    def __init__(self, run_id: str = "") -> None:
+        self.run_id = run_id
+        super().__init__()
+
+
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     # The first line that fits decides, so the narrower kinds stand first.
     (UsageError, USAGE),
@@ -113,6 +121,9 @@ def explain(error: BaseException) -> str:
 def failure(error: BaseException) -> dict[str, Any]:
     """The error for `--json`."""
     data = error_data(error, None if str(error) or exit_code(error) != INTERRUPTED else "interrupted")
+    if exit_code(error) == INTERRUPTED and not isinstance(error, RopewalkError):
+        data["error"]["kind"] = "Interrupted"
+        data |= {"runId": run_id} if (run_id := getattr(error, "run_id", "")) else {}
     if isinstance(error, InvalidFlow) and error.warnings:
         data["error"]["warnings"] = [problem_data(p) for p in error.warnings]
     return data

@@ -49,6 +49,11 @@ class Interrupts:
         """Says which run is to be stopped."""
         self._run_id = run_id
 
+    @property
+    def run_id(self) -> str:
+        """The run that goes on; "" before there is one."""
+        return self._run_id
+
     def install(self) -> None:
         """Take the signals; outside the main thread they stay as they are."""
         if threading.current_thread() is threading.main_thread():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...journal.journal import RunRow
 
 _MOST_STEPS = 100  # at the beginning and at the end, and of those that failed
+_IDLE = 0.5  # seconds in which a run was not executed that are worth saying
 _MOST_TEXT = 10_000  # characters of a result
 _MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
 
@@ -97,10 +98,12 @@ def _counts(row: Any) -> tuple[int, int]:
 
 
 def _took(row: Any, now: float, standing: Mapping[str, str]) -> str:
-    """From its start to its end, or until now while somebody executes it or it waits; of one whose process is gone
-    what it had taken when it was last heard of."""
+    """The time of its execution, without that in line, between owners and waiting; while it goes on or waits, the time
+    since it was started; of one whose process is gone what it had taken when it was last heard of."""
     if row.id in standing:
         return duration(row.spent) if standing[row.id] == "interrupted" and row.spent else "-"
+    if row.ended_at and row.spent:
+        return duration(row.spent)
     end = row.ended_at or (now if row.status in ("running", "waiting") else None)
     return duration(end - row.started_at) if end else "-"
 
@@ -133,6 +136,7 @@ def _details(run: dict[str, Any], lonely: str | None, attended: bool) -> str:
         lines.append(f"  version  {run['version']} of {run['definitionId']} ({run['fingerprint']})")
     if run.get("endTime"):
         lines.append(f"  ended    {run['endTime']}")
+        lines.append(f"  took     {_stretches(run)}")
     if run.get("owner") and run["status"] == "running":
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:
@@ -141,7 +145,7 @@ def _details(run: dict[str, Any], lonely: str | None, attended: bool) -> str:
     if run["status"] == "waiting":
         lines += ["", *waits(run, "", attended=attended)]
     lines.append("")
-    lines += _steps(run["nodes"])
+    lines += _steps(run["nodes"], over=bool(run.get("endTime")))
     if run.get("error") is not None:
         lines += ["", f"error: {_short(run['error'], 1000)}"]
     if run.get("result") is not None:
@@ -149,19 +153,26 @@ def _details(run: dict[str, Any], lonely: str | None, attended: bool) -> str:
     return visible("\n".join(lines))
 
 
-def _steps(nodes: list[dict[str, Any]]) -> Iterable[str]:
+def _stretches(run: dict[str, Any]) -> str:
+    """The time of execution, and what passed beside it: in line, between owners, waiting."""
+    took, since = run["duration"] / 1000, run["elapsed"] / 1000
+    return duration(took) + (f", and {duration(since - took)} in line or waiting" if since - took >= _IDLE else "")
+
+
+def _steps(nodes: list[dict[str, Any]], over: bool) -> Iterable[str]:
     """A line for each; of very many the first and the last, and between them those that failed."""
     if len(nodes) <= 2 * _MOST_STEPS:
-        return map(_step, nodes)
+        return (_step(node, over) for node in nodes)
     first, between, last = nodes[:_MOST_STEPS], nodes[_MOST_STEPS:-_MOST_STEPS], nodes[-_MOST_STEPS:]
     failed = [node for node in between if node["status"] == "failed"][:_MOST_STEPS]
     left = f"… {len(between) - len(failed):,} steps are left out here; --json has all"
-    return [*map(_step, first), left, *map(_step, failed), *map(_step, last)]
+    told, rest = ([_step(node, over) for node in some] for some in (first, [*failed, *last]))
+    return [*told, left, *rest]
 
 
-def _step(node: dict[str, Any]) -> str:
+def _step(node: dict[str, Any], over: bool) -> str:
     if node["status"] == "decided":
-        return f"· {node['path']}  {_decision(node)}"
+        return f"· {node['path']}  {_decision(node, over)}"
     said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
     took = duration((node["ms"] or 0) / 1000)
     again = " (recorded before)" if node.get("replayed") else ""
@@ -178,17 +189,17 @@ def _ending(one: dict[str, Any]) -> str:
     return f"{one['status']} {one['endTime']}" + (f": {_short(one['error'])}" if one["error"] is not None else "")
 
 
-def _decision(node: dict[str, Any]) -> str:
+def _decision(node: dict[str, Any], over: bool) -> str:
     """What a node did before anything else; how it ended is told by the steps inside of it."""
-    made = node["decision"]
+    made, waits = node["decision"], "waited" if over else "waits"
     if node["kind"] == "items":
         return f"goes over {len(made)} item{'' if len(made) == 1 else 's'}"
     if node["kind"] == "timer":
-        return f"waits until {moment(made)}"
+        return f"{waits} until {moment(made)}"
     if node["kind"] == "wait":
         until = f" until {moment(made['due'])}" if made["due"] is not None else ""
         what = f"an approval: {made['approval']}" if "approval" in made else f"the event {made['event']!r}"
-        return f"waits{until} for {what}"
+        return f"{waits}{until} for {what}"
     if node["kind"] == "signal":
         return "nothing came in time" if "late" in made else f"got {_short(made['value'])}"
     return f"takes branch {made + 1}" if made >= 0 else "takes the branch for all else, if there is one"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ...config import find, read_config
 from ...errors import ConfigError, ModelError, NotFound
 from .answer import Answer
+from .exits import Interrupted
 from .interrupts import Interrupts
 from .logs import Form, Level, begin, follow
 
@@ -69,7 +70,7 @@ def with_app(
     try:
         return asyncio.run(main())
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        raise Interrupted(installed[0].run_id if installed else "") from None
     finally:  # not before: what a tool still does while the loop ends can hold it, too
         for interrupts in installed:
             interrupts.remove()
@@ -101,12 +102,18 @@ def directory(near: Path | None, project: Path | None) -> Path:
     """Where `ropewalk.toml` is looked for: as said; else beside the definition and above it, if there
     is one; else here."""
     if project is not None:
-        return project
+        return _there(project)
     if near is not None:
         beside = (near if near.is_dir() else near.parent).resolve()
         if find(beside) is not None:
             return beside
     return Path.cwd()
+
+
+def _there(project: Path) -> Path:
+    if not project.exists():
+        raise ConfigError(f"-C {project}: there is no such directory")
+    return project
 
 
 def _home(project: Path | None) -> Path | None:
@@ -117,7 +124,7 @@ def _home(project: Path | None) -> Path | None:
 def without_tools(project: Path | None, store: str | None) -> App:
     from ...app import App
 
-    config = read_config(project)
+    config = read_config(project if project is None else _there(project))
     app = App(store or config.store, directory=config.directory, sync=config.sync)
     app.retention = None  # who only looks deletes nothing
     return app
@@ -135,7 +142,8 @@ def unknown_run(app: App, run_id: str) -> NotFound:
     from ...values import closest
 
     near = closest(run_id, (row.id for row in app.runs.list(limit=_ALIKE)))
-    searched = getattr(app.store, "path", "this store")
+    where = getattr(app.store, "where", None)  # of Postgres; its name is the address without a password
+    searched = where.name if where is not None else getattr(app.store, "path", "this store")
     why = f"{searched} was searched; -C PROJECT or --store URL names another"
     return NotFound("run", run_id, suggestion=near, why=why)
 
