@@ -26,7 +26,7 @@ def test_a_failed_run_is_retried_and_keeps_what_was_done(served: Served) -> None
     before = served.get(f"/api/runs/{id}").json()["nodes"][0]
     done = served.post(f"/api/runs/{id}/retry", {"wait": 20})
     assert (done.status_code, done.json()["status"], done.json()["runId"]) == (200, "completed", id)
-    assert served.get(f"/api/runs/{id}").json()["nodes"][0] == before
+    assert served.get(f"/api/runs/{id}").json()["nodes"][0] == {**before, "replayed": True}
     again = served.post(f"/api/runs/{id}/retry", {})
     assert (again.status_code, again.json()["error"]["kind"]) == (409, "NothingToRetry")
     assert '("nodes" in the body)' in again.json()["error"]["message"]
