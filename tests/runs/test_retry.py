@@ -13,8 +13,9 @@ from ropewalk.dialects import write
 from ropewalk.errors import NotFound, NothingToRetry, PartOfRun, RunBusy, StoreError
 from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Graph, OnError, Policy
-from ropewalk.journal import Store
+from ropewalk.journal import Entry, RunRow, Store
 from ropewalk.ops import Loop
+from ropewalk.runs import steps
 from ropewalk.testing import ScriptedTools, fails, held, in_turn
 
 CHAIN: dict[str, Any] = {
@@ -42,6 +43,12 @@ FLOW: dict[str, Any] = {
 
 def names(tools: ScriptedTools, since: int = 0) -> list[str]:
     return [call.tool for call in tools.calls[since:]]
+
+
+def test_what_a_clock_of_another_host_tells_is_not_taken_for_replayed() -> None:
+    row = RunRow(id="r", kind="chain", started_at=100.0)
+    [step] = steps([Entry("a", "call", "a", 1, "", 90.0, 91.0)], row)
+    assert step["replayed"] is False
 
 
 async def test_failures_of_before_are_told_as_replayed(store: Store) -> None:

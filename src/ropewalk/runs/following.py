@@ -46,7 +46,7 @@ class Following:
             standing = (await off_loop(runs.store, functools.partial(runs.standing, [row]))).get(id)
         found = self._begun(row) if standing is None else []
         history = await off_loop(runs.store, lambda: runs.history(id))
-        recorded = taken_over(history, row.started_at)
+        recorded = taken_over(history, row)
         for entry in history:
             if (entry.path, entry.kind) not in self._seen:
                 self._seen.add((entry.path, entry.kind))

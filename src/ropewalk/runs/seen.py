@@ -102,7 +102,7 @@ class Runs:
         history = self.history(run_id)
         standing = self.standing([row]).get(run_id)
         elapsed = (row.ended_at or time.time()) - row.started_at
-        before = taken_over(history, row.started_at)
+        before = taken_over(history, row)
         return {
             **summary(row, self.current(row)),
             "duration": round((row.spent or elapsed) * 1000, 3) if row.ended_at else None,
@@ -120,7 +120,7 @@ class Runs:
             "error": row.error,
             "endings": endings(history),
             "waitingFor": [] if row.status in ENDS else [shown(wait) for wait in open_waits(history)],
-            "nodes": steps(history, row.started_at),
+            "nodes": steps(history, row),
             "events": [event_of(run_id, entry, before).to_dict() for entry in history],
         }
 

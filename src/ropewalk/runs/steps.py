@@ -44,17 +44,18 @@ def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
     }
 
 
-def taken_over(history: Iterable[Entry], started_at: float = 0.0) -> float:
+def taken_over(history: Iterable[Entry], run: RunRow | None = None) -> float:
     """Until when what is recorded is from before: before a fork was made, or a run was last set running again. What is
-    older was not done again but `replayed`."""
-    return max((entry.ended for entry in history if entry.kind == "ending"), default=started_at)
+    older was not done again but `replayed`. Of no other run is its start asked: that may be by another host's clock."""
+    made = run.started_at if run is not None and run.forked_from is not None else 0.0
+    return max((entry.ended for entry in history if entry.kind == "ending"), default=made)
 
 
-def steps(history: Iterable[Entry], started_at: float = 0.0) -> list[dict[str, Json]]:
+def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str, Json]]:
     """A journal as the steps that people read, each once: what is recorded of a failed attempt beside
     its call, or beside the block that it ended, is one step with it."""
     listed = list(history)
-    before = taken_over(listed, started_at)
+    before = taken_over(listed, run)
     failed = {entry.path: entry for entry in listed if entry.kind == "attempt"}
     told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
     found = []
