@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from .terminal import Terminal
 from .wire import StandIn, calls
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -90,35 +90,17 @@ def test_without_a_terminal_only_named_tools_may_change_things(chat: Any, api: S
 def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_path: Path) -> None:
     texts = ("n", "No", "", "not this one", "y", "always", "again")
     api.answer(*(calls(("write", {"text": text})) for text in texts), {"content": "finished"})
-    master, slave = pty.openpty()
-    child = subprocess.Popen(
-        [COMMAND, "chat"],
-        cwd=tmp_path,
-        env={**os.environ, "ANTHROPIC_API_KEY": "no-key", "TERM": "dumb"},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    os.close(slave)
-    answers = [(b"in words: ", f"{text}\n".encode()) for text in texts[:-1]]  # after "always" nobody is asked
-    shown, typed = b"", [(b"> ", b"write things\n"), *answers]
-    at = 0
-    while True:
-        try:
-            chunk = os.read(master, 65536)
-        except OSError:  # the other end is closed: Linux says so with EIO
-            break
-        shown += chunk
-        if typed and typed[0][0] in shown[at:]:
-            at = len(shown)
-            os.write(master, typed.pop(0)[1])
-        elif not typed and b"tokens" in shown[at:] and b"> " in shown[shown.rindex(b"tokens") :]:
-            os.write(master, b"\x04")
-            typed = [(b"never", b"")]
-    os.close(master)
-    assert child.wait(timeout=30) == 0, shown
-    assert b'? call write {"text":"not this one"}' in shown
+    at = Terminal([COMMAND, "chat"], tmp_path, {**os.environ, "ANTHROPIC_API_KEY": "no-key"})
+    at.until("> ")
+    at.type("write things\n")
+    for text in texts[:-1]:  # after "always" nobody is asked
+        at.until("in words: ")
+        at.type(f"{text}\n")
+    at.until("tokens")
+    at.until("> ")
+    at.type("\x04")
+    assert at.ended() == 0, at.shown
+    assert '? call write {"text":"not this one"}' in at.shown
     assert (tmp_path / "written").read_text() == "y\nalways\nagain\n"
     told = [body["messages"][-1]["content"][0] for body in api.bodies[1:]]
     assert [one.get("is_error", False) for one in told] == [True] * 4 + [False] * 3

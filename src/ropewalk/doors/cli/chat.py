@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter, validators
 
-from ...errors import CompletionFailed
+from ...errors import CompletionFailed, RunStopped
 from ...source import visible
 from .answer import Answer
 from .exits import DONE, FAILED, UsageError, explain
@@ -68,7 +68,7 @@ def chat(
         await app.connect()
         tools = _named(app, tool)
         allowed = {one.id for one in _named(app, yes)} if yes else set()
-        talk = _Talk(json, prompt is None and sys.stdin.isatty())
+        talk = _Talk(interrupts, json, prompt is None and sys.stdin.isatty())
 
         def began(run_id: str, offered: list[str]) -> None:
             interrupts.running(run_id)
@@ -117,7 +117,8 @@ def _named(app: App, names: tuple[str, ...]) -> list[Tool]:
 class _Talk:
     """What is read and shown. Answers go to standard output, all else to standard error."""
 
-    def __init__(self, json: bool, interactive: bool) -> None:
+    def __init__(self, interrupts: Interrupts, json: bool, interactive: bool) -> None:
+        self._interrupts = interrupts
         self.json, self.interactive = json, interactive
         self.said: list[dict[str, Any]] = []  # what --json prints in the end
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
@@ -127,7 +128,7 @@ class _Talk:
 
     def begin(self, app: App, tools: list[Tool]) -> None:
         if self.interactive:
-            self.tell(f"{len(tools)} tools; Ctrl-D ends")
+            self.tell(f"{len(tools)} tools; Ctrl-C stops an answer, Ctrl-D ends")
         for name, why in app.toolbox.failures.items():
             self.tell(f"! {name}: {why}")
 
@@ -136,8 +137,8 @@ class _Talk:
         code = DONE
         async for line in self.prompts(given):
             try:
-                done = await session.say(line)
-            except CompletionFailed as error:
+                done = await self._interrupts.turn(session.say(line))
+            except (CompletionFailed, RunStopped) as error:
                 if not self.interactive:
                     raise
                 self.tell(explain(error))
@@ -154,9 +155,21 @@ class _Talk:
         loop = asyncio.get_running_loop()
         # A daemon: whoever ends the chat does not have to press Enter for it first.
         threading.Thread(target=self._read, args=(loop,), daemon=True).start()
-        while (line := await self._next("> ")) is not None:
+        while (line := await self._line()) is not None:
             if line.strip():
                 yield line.strip()
+
+    async def _line(self) -> str | None:
+        """The next prompt; at a terminal Ctrl-C ends the chat as Ctrl-D does."""
+        if not self.interactive:
+            return await self._lines.get()
+        try:
+            line = await self._interrupts.turn(self._next("> "))
+        except RunStopped:
+            line = None
+        if line is None:
+            self.tell("")
+        return line
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -167,9 +180,8 @@ class _Talk:
             return  # the loop has ended meanwhile
 
     async def _next(self, sign: str) -> str | None:
-        if self.interactive:
-            sys.stderr.write(sign)
-            sys.stderr.flush()
+        sys.stderr.write(sign)
+        sys.stderr.flush()
         return await self._lines.get()
 
     async def ask(self, tool: str, given: dict[str, Any]) -> bool | str:

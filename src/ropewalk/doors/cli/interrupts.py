@@ -13,9 +13,11 @@ import shlex
 import signal
 import threading
 import time
+from collections.abc import Coroutine
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...errors import CompletionFailed, RunStopped
 from .exits import INTERRUPTED
 from .logs import tell
 
@@ -25,12 +27,15 @@ if TYPE_CHECKING:
 _STOP_WITHIN = 5.0
 _HELD = 2.0  # seconds that the loop may take to notice a signal
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_OF_A_TURN = 2  # so many signals are for the turn alone
+_Answer = TypeVar("_Answer")
 
 
 class Interrupts:
     """SIGINT and SIGTERM: the first asks the run to stop, which records it as stopped; the second, or a first one
     without a run, or with one that workers execute, cancels whatever goes on here. What holds the loop meanwhile is
-    broken off; where that does not help either, the process ends."""
+    broken off; where that does not help either, the process ends. Within a turn (`turn`) it is the turn that they
+    stop, and only a third one ends the command."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -41,6 +46,7 @@ class Interrupts:
         self._reminder = False
         self._loop = asyncio.get_running_loop()
         self._main = asyncio.current_task()
+        self._turn: asyncio.Task[Any] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._again: threading.Timer | None = None
         self._before: dict[int, Any] = {}
@@ -53,6 +59,27 @@ class Interrupts:
     def run_id(self) -> str:
         """The run that goes on; "" before there is one."""
         return self._run_id
+
+    async def turn(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Do a part of the command whose signals end this part only: then it is RunStopped."""
+        self._run_id, self._hits = "", 0
+        self._turn = turn = self._loop.create_task(work)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if self._main is not None and self._main.cancelling():
+                raise
+            if self._run_id:  # also where it was not yet in the store when it was to be stopped
+                self._app.runs.stop(self._run_id)
+            raise RunStopped(self._run_id) from None
+        except CompletionFailed as error:
+            if not self._hits:
+                raise
+            raise RunStopped(self._run_id) from error
+        finally:
+            self._run_id, self._hits, self._turn = "", 0, None
+            if self._stopping is not None:  # it would cancel what comes next
+                self._stopping.cancel()
 
     def install(self) -> None:
         """Take the signals; outside the main thread they stay as they are."""
@@ -110,8 +137,13 @@ class Interrupts:
             tell("\nstopping the run; its tools are being cancelled")
             self._stopping = self._loop.create_task(self._stop())
             return
-        if self._main is not None:
-            self._main.cancel()
+        self._cancel()
+
+    def _cancel(self) -> None:
+        """Cancel the turn; the command, where there is none or that has not helped."""
+        task = self._turn if self._turn is not None and self._hits <= _OF_A_TURN else self._main
+        if task is not None:
+            task.cancel()
 
     def _elsewhere(self) -> bool:
         """Whether it is workers that execute the run, and this process only waits for it."""
@@ -124,5 +156,4 @@ class Interrupts:
                     await asyncio.sleep(_STOP_WITHIN)  # the run ends first, and this task with the loop
         except TimeoutError:
             pass
-        if self._main is not None:
-            self._main.cancel()
+        self._cancel()
