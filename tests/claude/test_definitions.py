@@ -105,10 +105,10 @@ def test_all_of_and_references_at_the_top_are_put_together() -> None:
 def test_what_cannot_be_told_is_left_out_and_said() -> None:
     around = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
     tools = [
-        Tool("round", "", around),
-        Tool("gone", "", {"$ref": "#/$defs/none"}),
-        Tool("odd", "", {"type": "object", "properties": {"a b": {}, "ok": {}}}),
-        Tool("needs", "", {"type": "object", "properties": {"a b": {}}, "required": ["a b"]}),
+        Tool("round", "", around, handler=str),
+        Tool("gone", "", {"$ref": "#/$defs/none"}, handler=str),
+        Tool("odd", "", {"type": "object", "properties": {"a b": {}, "ok": {}}}, handler=str),
+        Tool("needs", "", {"type": "object", "properties": {"a b": {}}, "required": ["a b"]}, handler=str),
     ]
     found = cards_of(tools)
     assert [card.tool for card in found.cards] == ["odd"]

@@ -1,7 +1,7 @@
 """The tools of a conversation, however they are named: ids, functions, Tools, a Toolbox, or a request to select.
 
 A tool whose server cannot be reached is left out, and said; a name that nothing has is an error. Refused: the loop's
-own tools.
+own tools, and definitions that nothing runs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ..dialects.agent_flow import APPROVAL, MODEL
-from ..errors import ConfigError, NotFound
+from ..errors import ConfigError, InvalidTool, NotFound
 from ..frozen import dataclass
+from ..tools.lent import Lender
 from ..tools.tool import Tool, tool_from
 from ..tools.toolbox import Toolbox
 from ..values import closest
@@ -55,10 +56,7 @@ async def resolve(
         chosen = await _selected(given, toolbox, selector)
         return chosen, [] if chosen else [f"no tool fits {given.query!r}"]
     if isinstance(given, Toolbox):
-        found = [tool.id for tool in given.list() if tool.namespace != OWN]
-        for name in found if given is not toolbox else ():
-            _register(given.get(name), toolbox)
-        return found, [f"{name}: {why}" for name, why in given.failures.items()]
+        return await _all_of(given, toolbox)
     if isinstance(given, (str, Mapping)):
         raise TypeError(f"tools are a list of names, functions or Tools, not {type(given).__name__}")
     ids: dict[str, None] = {}
@@ -83,11 +81,28 @@ async def resolve(
     return list(ids), warnings
 
 
-def _register(tool: Tool | None, toolbox: Toolbox) -> str:
-    assert tool is not None
-    known = toolbox.get(tool.id)
-    if known is None or known != tool:
-        toolbox.register(tool)
+async def _all_of(given: Toolbox, toolbox: Toolbox) -> tuple[list[str], list[str]]:
+    """Every tool of a toolbox, its servers connected: it runs them itself, whoever's conversation it is."""
+    await given.connect()
+    found = [tool for tool in given.list() if tool.namespace != OWN]
+    warnings = [f"{name}: {why}" for name, why in given.failures.items()]
+    warnings += [f"{tool.id} is left out: nothing runs it" for tool in found if not given.backends(tool.id)]
+    ids = [tool.id for tool in found if given.backends(tool.id)]
+    for name in ids if given is not toolbox else ():
+        _register(given.lend(name), toolbox)
+    return ids, warnings
+
+
+def _register(tool: Tool, toolbox: Toolbox) -> str:
+    if tool.handler is None and tool.backend is None and not toolbox.backends(tool.id):
+        hint = f"toolbox.lend({tool.id!r}) of the toolbox that runs it, or that toolbox itself"
+        raise InvalidTool(f"tool {tool.id!r}: nothing runs it: a definition has no handler; give {hint}")
+    known, there = toolbox.get(tool.id), toolbox.local.get(tool.id)
+    if known == tool and (there == tool.handler or (tool.handler is None and tool.backend is None)):
+        return tool.id
+    if known is not None and known != tool and isinstance(there, Lender) and there == tool.handler:
+        toolbox.remove(tool.id)  # its server lists it anew
+    toolbox.register(tool)
     return tool.id
 
 

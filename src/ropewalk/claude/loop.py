@@ -147,15 +147,16 @@ async def complete_json_with_tools(
 
 
 async def resume_completion(
-    run_id: str, *, app: Any, on_event: Listener | None = None, ask: Ask | None = None
+    run_id: str, *, app: Any, tools: GivenTools = None, on_event: Listener | None = None, ask: Ask | None = None
 ) -> Completion:
     """Go on with a conversation whose process died, or that failed: finished turns and recorded calls are not paid for
-    again."""
+    again. `tools` are those it began with, where the app has not got them itself: functions, Tools, a Toolbox."""
     hearing = Hearing(on_event, _log)
+    _, warnings = await resolve(tools, app.toolbox, getattr(app, "selector", None))
     with listening(hearing.listener), asking(ask):
         await try_again(app, run_id, hearing.watcher)
         result = await app.resume(run_id, on_event=hearing.watcher)
-    return _completion(result.to_dict(), [])
+    return _completion(result.to_dict(), warnings)
 
 
 async def try_again(app: Any, run_id: str, on_event: Callable[[Event], None] | None = None) -> RunRow | None:

@@ -136,6 +136,13 @@ class Toolbox(Index):
         self._tell()
         return made
 
+    def lend(self, tool_id: str) -> Tool:
+        """The tool so that another toolbox or a conversation can have it: this one runs it, with its connections.
+        NotFound if absent, InvalidTool where nothing runs it."""
+        from .lent import lent
+
+        return lent(self, self._entry(tool_id)[0])
+
     def remove_backend(self, tool_id: str, backend: ToolBackend) -> None:
         """Take one backend off a tool; without its last backend the tool goes too. NotFound if absent."""
         with self._lock:
