@@ -7,16 +7,22 @@ from typing import Any
 
 import pytest
 
-from ropewalk import Runner, Toolbox
+from ropewalk import Runner, Toolbox, tool
 from ropewalk.app import App
 from ropewalk.claude import Completion, complete_with_tools, resume_completion
-from ropewalk.errors import InvalidTool, StoreError
+from ropewalk.errors import InvalidFlow, InvalidTool, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, results_in, wants
 from ropewalk.tools.tool import Tool
 from tools.mcp_lab import python
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+@tool(namespace="lab")
+async def act(text: str) -> str:
+    """Does something."""
+    return text
 
 
 def shouting() -> Toolbox:
@@ -111,3 +117,17 @@ def test_a_conversation_goes_on_with_the_toolbox_it_began_with() -> None:
         assert results_in(model.requests[-1])[0]["content"] == "F"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("given", [[act], Toolbox([act])], ids=["functions", "toolbox"])
+def test_an_approval_for_what_is_none_of_the_tools_is_refused(given: Any) -> None:
+    model = ScriptedModel(wants("act", {"text": "x"}), "never")
+    with pytest.raises(InvalidFlow, match=r"approve\[1\]: 'actt' is none of the tools; did you mean lab:act\?"):
+        asyncio.run(complete_with_tools("go", tools=given, client=model, approve=["act", "actt"], ask=lambda *_: True))
+    assert not model.requests
+
+
+def test_a_tool_to_be_approved_may_be_named_without_its_server() -> None:
+    model = ScriptedModel(wants("act", {"text": "x"}), "done")
+    done = asyncio.run(complete_with_tools("go", tools=[act], client=model, approve=["act"], ask=lambda *_: "not now"))
+    assert done.trace[0]["outcome"] == {"error": "lab:act was not called: not now"}

@@ -6,14 +6,15 @@ own tools, and definitions that nothing runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ..dialects.agent_flow import APPROVAL, MODEL
-from ..errors import ConfigError, InvalidTool, NotFound
+from ..dialects.fields import Report, say
+from ..errors import ConfigError, InvalidFlow, InvalidTool, NotFound
 from ..frozen import dataclass
 from ..tools.lent import Lender
-from ..tools.tool import Tool, tool_from
+from ..tools.tool import Tool, parse_tool_id, tool_from
 from ..tools.toolbox import Toolbox
 from ..values import closest
 
@@ -129,6 +130,31 @@ async def _found(name: str, toolbox: Toolbox) -> str | None:
     if not there:
         raise NotFound("tool", name, why="there is no tool here; give the function itself, or app=, which has tools")
     raise NotFound("tool", name, suggestion=near_tool(name, there))
+
+
+def approved(approve: bool | Collection[str], ids: Sequence[str], given: GivenTools, toolbox: Toolbox) -> list[str]:
+    """The ids of the tools that somebody is asked about first, which may be named as the tools are; InvalidFlow lists
+    what is none of them. Of tools that are selected, or could not be reached, one may be named that is not there."""
+    if isinstance(approve, bool):
+        return list(ids) if approve else []
+    if isinstance(approve, str):
+        raise TypeError(f"approve is True or a list of tools: [{approve!r}]")
+    listed = list(approve)
+    found: dict[str, None] = {}
+    report: Report = []
+    around = toolbox.ids() if isinstance(given, Selected) else []
+    if given is not None and not isinstance(given, (Selected, Toolbox)):
+        around = [one for one in given if isinstance(one, str)]
+    failures = given.failures if isinstance(given, Toolbox) else toolbox.failures
+    for i, name in enumerate(listed):
+        meant = [id for id in ids if name in (id, parse_tool_id(id).name)]
+        found |= dict.fromkeys(meant)
+        if not meant and name not in around and name.partition(":")[0] not in failures:
+            tools = [tool for tool in map(toolbox.get, ids) if tool is not None]
+            say(report, f"approve[{i}]", f"{name!r} is none of the tools", near_tool(name, tools))
+    if report:
+        raise InvalidFlow(report)
+    return list(found)
 
 
 def near_tool(name: str, there: Sequence[Tool]) -> str | None:

@@ -20,7 +20,7 @@ from ..tools.toolbox import Toolbox
 from ..values import Json, closest
 from .approval import Ask, asking
 from .completion import Completion, completion_of
-from .given_tools import GivenTools, Selected, resolve
+from .given_tools import GivenTools, Selected, approved, resolve
 from .hearing import Hearing
 from .memory import MemoryHost
 from .model import ModelClient
@@ -114,8 +114,8 @@ async def converse(
     selector = getattr(host, "selector", None)
     ids, warnings = await resolve(tools, host.toolbox, selector, lenient=lenient)
     found = {"kind": "agent", **document, "tools": ids}
-    if approved := _approved(approve, ids):
-        found |= {"approve": approved, "ask": "caller"}
+    if asked := approved(approve, ids, tools, host.toolbox):
+        found |= {"approve": asked, "ask": "caller"}
     hearing = Hearing(on_event, _log)
     with listening(hearing.listener), asking(ask):
         loaded = host.loaded(found)
@@ -183,10 +183,6 @@ def _document(
         return {**document, "prompt": "$input.prompt"}, {**input, "prompt": prompt}
     asked = [{"role": "user", "content": prompt}] if prompt is not None else []
     return {**document, "messages": "$input.messages"}, {**input, "messages": [*messages, *asked]}
-
-
-def _approved(approve: bool | Collection[str], ids: list[str]) -> list[str]:
-    return [name for name in ids if approve is True or (approve is not False and name in approve)]
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

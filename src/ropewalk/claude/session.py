@@ -36,7 +36,8 @@ class Session:
         **options: Any,
     ) -> None:
         self._app, self._tools, self._options = app, list(tools), options
-        self._more: dict[str, Any] = {"approve": set(approve), "ask": ask, "on_event": on_event, "name": name}
+        self._more: dict[str, Any] = {"ask": ask, "on_event": on_event, "name": name}
+        self._approve = set(approve)
         self._on_run, self._most = on_run, most_tools
         self._used: dict[str, None] = {}
         self.messages: list[dict[str, Json]] = []
@@ -52,6 +53,7 @@ class Session:
             tools=tools,
             app=self._app,
             run_id=run_id,
+            approve=self._approve.intersection(tools),
             **self._more,
             **self._options,
         )
