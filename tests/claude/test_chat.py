@@ -68,7 +68,7 @@ def test_lines_of_a_pipe_are_one_conversation(chat: Any, api: StandIn) -> None:
         "hi",
         "what did I say?",
     ]
-    assert api.bodies[1]["system"] == "Be brief."
+    assert api.bodies[1]["system"][0]["text"] == "Be brief."
 
 
 def test_without_a_terminal_only_named_tools_may_change_things(chat: Any, api: StandIn, tmp_path: Path) -> None:

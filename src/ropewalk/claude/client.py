@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import ModelError
 from ..values import Json
 from .answer import instruction
+from .caching import marked
 from .model import Answer, Request, Tell
 from .price import cost_of, no_price
 from .settings import Settings
@@ -145,7 +146,8 @@ class ClaudeClient:
             body["system"] = system
         if request.tools:
             body["tools"] = list(request.tools)
-        return body
+        cached = self.settings.prompt_cache if request.prompt_cache is None else request.prompt_cache
+        return marked(body) if cached else body
 
 
 async def _imported() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from ..frozen import dataclass
-from ..tools.tool import Tool
+from ..tools.tool import Tool, parse_tool_id
 from ..values import Json
 
 LONGEST: Final = 64
@@ -46,6 +46,10 @@ class Cards:
     def named(self, name: Json) -> Card | None:
         """The tool of this name; None where the model has made one up."""
         return next((card for card in self.cards if card.name == name), None)
+
+    def bare(self, name: str) -> set[str]:
+        """The names of those whose id ends in this one, after the name of a server."""
+        return {card.name for card in self.cards if parse_tool_id(card.tool).name == name}
 
 
 def cards_of(tools: Iterable[Tool]) -> Cards:

@@ -79,7 +79,7 @@ async def complete_with_tools(
     is in its store, under `run_id` if given, and `resume_completion` goes on with it after a crash; its selector learns
     how the tools did for `request` (that of `select`, else the prompt; "": for none). Tools in `approve` (True: all)
     are called when `ask(tool, input)` says so. Other options: max_calls, max_tokens (per turn),
-    token_budget, cost_budget, result_size, cache, stream, thinking, effort, tool_choice, stop_sequences.
+    token_budget, cost_budget, result_size, cache, prompt_cache, stream, thinking, effort, tool_choice, stop_sequences.
     """
     _check_options(options)
     document, input = _document(prompt, messages, system)

@@ -33,6 +33,7 @@ class Request:
     model: str | None = None
     max_tokens: int | None = None
     stream: bool | None = None
+    prompt_cache: bool | None = None
     priced: bool = False
     """Whether the turn has to be refused, before it costs anything, where no price is known."""
     options: Mapping[str, Json] = field(default_factory=dict)

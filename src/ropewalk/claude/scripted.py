@@ -91,6 +91,7 @@ def fresh_request(request: Request) -> Request:
         model=request.model,
         max_tokens=request.max_tokens,
         stream=request.stream,
+        prompt_cache=request.prompt_cache,
         priced=request.priced,
         options=dict(request.options),
     )

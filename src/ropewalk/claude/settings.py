@@ -18,7 +18,8 @@ class Settings:
     """The model's name, where it is reached, and how long an answer may be and take.
 
     `max_tokens` is per turn, `timeout` in seconds per request; `max_retries` is how often a request that was turned
-    away (429, 5xx, overloaded) or did not arrive is sent again. The key comes from `ANTHROPIC_API_KEY` alone.
+    away (429, 5xx, overloaded) or did not arrive is sent again. With `prompt_cache` the API keeps what rounds have in
+    common. The key comes from `ANTHROPIC_API_KEY` alone.
     """
 
     model: str = DEFAULT_MODEL
@@ -27,6 +28,7 @@ class Settings:
     max_retries: int = 4
     timeout: float = 600.0
     stream: bool = True
+    prompt_cache: bool = True
 
 
 def settings(table: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

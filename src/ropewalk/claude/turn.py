@@ -17,7 +17,7 @@ from ..dialects.agent_flow import ENDS, MODEL
 from ..errors import ModelError
 from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
-from ..values import Json
+from ..values import Json, closest
 from .decision import Before, decide
 from .definitions import Cards, cards_of
 from .model import Answer, ModelClient, Request
@@ -117,11 +117,26 @@ def _request(
         model=options.get("model"),
         max_tokens=options.get("max_tokens"),
         stream=options.get("stream"),
+        prompt_cache=options.get("prompt_cache"),
         priced=options.get("cost_budget") is not None,
         options={
-            key: options[key] for key in ("thinking", "effort", "tool_choice", "stop_sequences") if key in options
+            **{key: options[key] for key in ("thinking", "effort", "stop_sequences") if key in options},
+            **_choice(options.get("tool_choice"), cards),
         },
     )
+
+
+def _choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, Any]:
+    """The choice of a tool, by the name that the model knows it by."""
+    if choice is None or choice.get("type") != "tool":
+        return {} if choice is None else {"tool_choice": dict(choice)}
+    name = str(choice.get("name"))
+    for found in ({card.name for card in cards.cards if name in (card.name, card.tool)}, cards.bare(name)):
+        if len(found) == 1:
+            return {"tool_choice": {**choice, "name": found.pop()}}
+    near = closest(name, [known for card in cards.cards for known in (card.tool, card.name)])
+    hint = f"; did you mean {near!r}?" if near else ""
+    raise ModelError(f"tool_choice: {name!r} is none of the tools{hint}")
 
 
 def _teller(tell: Listener | None) -> Callable[[str, str], None]:

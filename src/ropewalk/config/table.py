@@ -147,6 +147,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "max_retries": _amount,
         "timeout": _seconds,
         "stream": _flag,
+        "prompt_cache": _flag,
     },
     "limits": {
         "tool_timeout": _seconds,

@@ -32,6 +32,21 @@ def _positive_number(value: Json, path: str, report: Report) -> Json:
     return value
 
 
+_CHOICES: Final = ("auto", "any", "none", "tool")
+
+
+def _choice(value: Json, path: str, report: Report) -> Json:
+    """What the model is told of calling: `{type: auto | any | none}`, or `{type: tool, name}`."""
+    given = f.mapping(value, path, report)
+    if report or not isinstance(given, dict):
+        return given
+    known = f.known_keys(given, dict.fromkeys(("type", "name", "disable_parallel_tool_use")), path, report)
+    f.one_of(_CHOICES)(known.get("type"), join(path, "type"), report)
+    if known.get("type") == "tool" and not isinstance(known.get("name"), str):
+        say(report, join(path, "name"), "names the tool that is to be called")
+    return known
+
+
 def _flag_or_names(value: Json, path: str, report: Report) -> Json:
     return value if isinstance(value, bool) else f.names(value, path, report)
 
@@ -47,9 +62,10 @@ OPTIONS: Final[dict[str, Checker]] = {
     "result_size": f.positive,
     "cache": f.truth,
     "stream": f.truth,
+    "prompt_cache": f.truth,
     "thinking": f.mapping,
     "effort": f.one_of(("low", "medium", "high", "xhigh", "max")),
-    "tool_choice": f.mapping,
+    "tool_choice": _choice,
     "stop_sequences": f.names,
     "output_schema": f.anything,
 }

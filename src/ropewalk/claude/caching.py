@@ -1,0 +1,31 @@
+"""What of a request the API is to keep, so that the next round pays for its own part only.
+
+Two marks of the four that a request may have: what is the same in every round (tools, then system prompt), and, set by
+the API itself, the last block. Messages with marks of their own are sent as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+MARK: Final = {"type": "ephemeral"}
+
+
+def marked(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with marks; without tools, a first question is asked once and would only cost more."""
+    messages = body["messages"]
+    if (not body.get("tools") and len(messages) < 2) or any(map(_has_mark, messages)):
+        return dict(body)
+    found = {**body, "cache_control": MARK}
+    if body.get("system"):
+        found["system"] = [{"type": "text", "text": body["system"], "cache_control": MARK}]
+    elif body.get("tools"):
+        *others, last = body["tools"]
+        found["tools"] = [*others, {**last, "cache_control": MARK}]
+    return found
+
+
+def _has_mark(message: Mapping[str, Any]) -> bool:
+    content: Sequence[Any] = message["content"] if isinstance(message["content"], list) else ()
+    return any(isinstance(block, Mapping) and block.get("cache_control") is not None for block in content)
