@@ -131,6 +131,8 @@ def test_of_many_tools_a_prompt_has_those_that_fit_it_and_those_that_were_used(
 def test_what_is_wrong_is_said(chat: Any, api: StandIn) -> None:
     done = chat("chat", "hi", "--tool", "lok")
     assert (done.returncode, "did you mean look?" in done.stderr) == (2, True)
+    done = chat("chat", "")
+    assert (done.returncode, done.stderr) == (2, "error: the prompt is empty: say what is to be done\n")
     done = chat("chat", "hi", key="")
     assert (done.returncode, "set ANTHROPIC_API_KEY" in done.stderr) == (1, True), done.stderr
     api.answer(calls(("look", {"at": "1"})))

@@ -123,7 +123,7 @@ def test_an_empty_draft_is_refused_although_n8n_mcp_calls_it_valid(lab: Lab) -> 
     nothing = say({"name": "Nothing", "nodes": []})
     app = lab.app(nothing, say({"nodes": [], "connections": []}), *[mended()] * 5, WORDS)
     done = built(app)
-    assert (done.valid, done.repairs) == (False, 5)
+    assert (done.valid, done.repairs) == (False, 0)  # five rounds, and nothing was changed
     assert done.problems == ("the workflow is empty: it has no nodes",)
     assert len(tools_of(app)) == 2 + 5 + 1  # bounded
 
@@ -135,6 +135,14 @@ def test_a_model_that_will_not_repair_leaves_the_draft_and_what_is_wrong_with_it
     assert (done.valid, done.repairs, done.documentation) == (False, 1, WORDS)
     assert "a connection goes from a node 'gett' that is not there; did you mean 'get'?" in done.problems
     assert "validation-2: without a result: the model refused to go on" in done.degraded
+
+
+@pytest.mark.node
+def test_a_round_of_which_nothing_could_be_done_is_no_repair(lab: Lab) -> None:
+    refused = mended({**URL, "id": "fetch"}, {"op": "set_parameters"})
+    done = built(lab.app(say(FOUND), say(BROKEN), refused, mended(URL, *RELINK), WORDS))
+    assert (done.valid, done.repairs) == (True, 1)
+    assert [phase.name for phase in done.phases][3:5] == ["validation-1", "validation-2"]
 
 
 @pytest.mark.node

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,17 +35,25 @@ def api(_stand_in: StandIn) -> StandIn:
     return _stand_in
 
 
-def command(lab: Lab, api: StandIn, *words: str) -> subprocess.CompletedProcess[str]:
-    (lab.home / "ropewalk.toml").write_text(f"[store]\nurl = 'runs.db'\n[claude]\nbase_url = '{api.url}'\n")
-    env = {**os.environ, "ANTHROPIC_API_KEY": "no-key"}
-    argv = [COMMAND, "n8n", "build", TASK, *words]
-    return subprocess.run(argv, cwd=lab.home, env=env, capture_output=True, text=True, timeout=60)
+def command(lab: Lab, api: StandIn, *words: str, task: str = TASK) -> subprocess.CompletedProcess[str]:
+    argv, env = prepared(lab, api.url, task)
+    return subprocess.run([*argv, *words], cwd=lab.home, env=env, capture_output=True, text=True, timeout=60)
 
 
-def test_it_writes_importable_json_and_a_report(lab: Lab, api: StandIn) -> None:
+def prepared(lab: Lab, url: str, task: str = TASK) -> tuple[list[str], dict[str, str]]:
+    (lab.home / "ropewalk.toml").write_text(f"[store]\nurl = 'runs.db'\n[claude]\nbase_url = '{url}'\n")
+    return [COMMAND, "n8n", "build", task], {**os.environ, "ANTHROPIC_API_KEY": "no-key"}
+
+
+def install(lab: Lab) -> None:
     link = lab.home / "node_modules" / ".bin" / "n8n-mcp"  # what npm makes
     link.parent.mkdir(parents=True)
     link.symlink_to(lab.script)
+
+
+def test_it_writes_importable_json_and_a_report(lab: Lab, api: StandIn) -> None:
+    install(lab)
+    (lab.home / "out").mkdir()
     api.answer(*({"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)))
     done = command(lab, api, "-o", "out/joke.json")
     assert (done.returncode, done.stdout) == (0, "report: out/joke.report.md\nworkflow: out/joke.json\n"), done.stderr
@@ -93,3 +103,54 @@ def test_what_is_not_valid_is_written_as_a_draft(lab: Lab, api: StandIn) -> None
     assert said["files"] == {"report": "joke.report.md", "draft": "joke.draft.json"}
     assert not (lab.home / "joke.json").exists()
     assert json.loads((lab.home / "joke.draft.json").read_text())["nodes"] == []
+
+
+def test_what_cannot_be_written_or_says_nothing_is_refused_before_anything_is_asked(lab: Lab, api: StandIn) -> None:
+    there = lab.home / "there"
+    there.mkdir()
+    for words, why in (
+        (("-o", "nowhere/dir/x.json"), "-o nowhere/dir/x.json: there is no directory nowhere/dir"),
+        (("-o", "there"), "-o there: it is a directory; name a file in it, such as there/workflow.json"),
+    ):
+        done = command(lab, api, *words)
+        assert (done.returncode, done.stderr) == (2, f"error: {why}\n")
+    done = command(lab, api, task=" ")
+    assert (done.returncode, done.stderr) == (2, "error: the prompt is empty: say what is to be done\n")
+    assert not (lab.home / "nowhere").exists()
+    assert api.bodies == []
+
+
+def test_the_draft_of_before_goes_when_the_workflow_is_valid(lab: Lab, api: StandIn) -> None:
+    answers = [{"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)]
+    api.answer(*answers)
+    draft, other = lab.home / "joke.draft.json", lab.home / "other.draft.json"
+    assert command(lab, api, "-o", "joke.json").returncode == 1  # nobody judges it
+    assert draft.exists()
+    install(lab)
+    other.write_text('{"mine": 1}')
+    api.reset()
+    api.answer(*answers)
+    done = command(lab, api, "-o", "joke.json")
+    assert (done.returncode, draft.exists()) == (0, False), done.stderr
+    assert "joke.draft.json is removed: the workflow is valid now" in done.stderr
+    api.reset()
+    api.answer(*answers)
+    assert command(lab, api, "-o", "other.json").returncode == 0
+    assert other.read_text() == '{"mine": 1}'  # it is none of ours
+
+
+def test_a_build_that_is_interrupted_says_how_to_go_on(lab: Lab, api: StandIn) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a model that never answers
+        argv, env = prepared(lab, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        child = subprocess.Popen(argv, cwd=lab.home, env=env, stderr=subprocess.PIPE, text=True)
+        silent.accept()
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    hint, last = said.splitlines()[-2:]
+    own = said.splitlines()[0].removeprefix("build ")
+    assert (hint, last) == (f"to go on from here, say the same again with --run-id {own}", "interrupted")
+    api.answer(*({"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)))
+    done = command(lab, api, "-o", "joke.json", "--run-id", own)
+    assert "draft: joke.draft.json" in done.stdout, done.stderr
+    assert len(api.bodies) == 3

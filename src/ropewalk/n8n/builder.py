@@ -45,7 +45,7 @@ class Built:
     """What became of a prompt.
 
     `workflow` can be imported if `valid`: True and False are n8n-mcp's word (False also for a draft that we refuse),
-    None says that it could not be asked. `problems` are what is still wrong, `repairs` how often it was mended,
+    None says that it could not be asked. `problems` are what is still wrong, `repairs` how often it was changed,
     `credentials` what to fill in: `{node, types}`.
     """
 
@@ -208,21 +208,23 @@ class _Build:
         """Judged, and mended as long as it is wrong, five times at most. What could not be done (`wrong`) is told to
         the model together with what the judge says, and is no reason to go on by itself."""
         self._tell("validation")
-        for repairs in range(MOST_REPAIRS + 1):
+        repairs = 0
+        for before in range(MOST_REPAIRS + 1):
             verdict = await self._judge(made)
-            if not verdict.problems or repairs == MOST_REPAIRS:
+            if not verdict.problems or before == MOST_REPAIRS:
                 break
             try:
-                done = await self._repairing(made, [*verdict.problems, *wrong], f"-{repairs + 1}")
+                done = await self._repairing(made, [*verdict.problems, *wrong], f"-{before + 1}")
             except CompletionFailed as failed:
                 if failed.completion is None:
                     raise
                 break  # the draft as it is, and what is wrong with it, is worth more than nothing
-            self._round = f"-{repairs + 1}"
+            self._round = f"-{before + 1}"
             draft, wrong = mend(made.draft, done.value["operations"])
+            repairs += draft != made.draft  # an answer of which nothing could be done is no repair
             await self._learn(draft)
             made = make(draft, self._known)
-        if not repairs:
+        if not before:
             self._passed.append(Passed(name=VALIDATION.name, usage={}, degraded=_unjudged(verdict)))
         return made, verdict, repairs
 

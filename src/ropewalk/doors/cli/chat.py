@@ -19,6 +19,7 @@ from ...errors import CompletionFailed, RunStopped
 from ...source import visible
 from .answer import Answer
 from .exits import DONE, FAILED, UsageError, explain
+from .given import read_prompt
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
 from .session import needs_model, with_app
@@ -60,6 +61,8 @@ def chat(
     project: Project = None,
 ) -> Answer:
     """Talk with a model that calls the configured tools. It needs ANTHROPIC_API_KEY."""
+    if prompt is not None:
+        read_prompt(prompt)
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...claude.session import Session

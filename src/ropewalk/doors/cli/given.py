@@ -1,4 +1,4 @@
-"""What people type as values: `--input JSON|@FILE`, `--var name=value`."""
+"""What people type as values: `--input JSON|@FILE`, `--var name=value`, prompts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def read_input(text: str | None, option: str = "--input") -> Any:
             raise UsageError(f"{option} {text} cannot be read", error.problems) from None
         hint = "" if text[:1] in '[{"' else f"; text stands in quotes: {option} '\"...\"'"
         raise UsageError(f"{option} is not JSON{hint}", error.problems) from None
+
+
+def read_prompt(text: str) -> str:
+    """What is to be done, in words; that nothing is said is a UsageError, before a model is paid for it."""
+    if not text.strip():
+        raise UsageError("the prompt is empty: say what is to be done")
+    return text
 
 
 def read_state(file: Path | None) -> dict[str, Any] | None:

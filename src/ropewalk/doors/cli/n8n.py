@@ -6,6 +6,7 @@ were: it is `NAME.draft.json`.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,8 @@ from ...engine.engine import new_run_id
 from ...errors import CompletionFailed
 from ...source import visible
 from .answer import Answer
-from .exits import DONE, FAILED
+from .exits import DONE, FAILED, UsageError
+from .given import read_prompt
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
 from .session import needs_model, with_app
@@ -45,6 +47,9 @@ def build(
     project: Project = None,
 ) -> Answer:
     """Build a workflow for n8n. It needs ANTHROPIC_API_KEY and n8n-mcp (npm install n8n-mcp)."""
+    prompt = read_prompt(prompt)
+    if output is not None:
+        _writable(output)
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...n8n import WorkflowBuilder
@@ -59,8 +64,8 @@ def build(
             _tell(f"! {why}; without it nobody says whether the workflow is valid")
         try:
             built = await builder.build(prompt, run_id=own, on_phase=lambda name: _tell(f"· {name}"))
-        except CompletionFailed as failed:
-            if failed.completion is None:  # nothing was said that would only be said again
+        except (CompletionFailed, asyncio.CancelledError) as failed:
+            if getattr(failed, "completion", None) is None:  # nothing was said that would only be said again
                 _tell(f"to go on from here, say the same again with --run-id {own}")
             raise
         written = orjson.dumps(built.workflow, option=orjson.OPT_INDENT_2).decode() + "\n"
@@ -71,16 +76,38 @@ def build(
             if not built.valid and not json:
                 _tell(f"The draft is not printed; this writes it, and asks nothing again: -o FILE --run-id {own}")
             return Answer(exit=code, data=data, text=written.rstrip("\n") if built.valid else None)
-        files: dict[str, Any] = {"report": output.with_suffix(".report.md")}
-        files["workflow" if built.valid else "draft"] = output if built.valid else output.with_suffix(".draft.json")
-        output.parent.mkdir(parents=True, exist_ok=True)
+        draft = output.with_suffix(".draft.json")
+        files = {
+            "report": output.with_suffix(".report.md"),
+            "workflow" if built.valid else "draft": output if built.valid else draft,
+        }
         for kind, file in files.items():
             file.write_text(report if kind == "report" else written, encoding="utf-8")
+        if built.valid and _is_ours(draft, built.workflow):
+            draft.unlink()
+            _tell(f"{draft} is removed: the workflow is valid now")
         paths = {kind: str(file) for kind, file in files.items()}
         return Answer(exit=code, data={**data, "files": paths}, text="\n".join(f"{k}: {v}" for k, v in paths.items()))
 
     # Here, whoever executes the project's runs else: workers do not have the tools of the phases.
     return with_app(work, project=project, store=store, engine="local")
+
+
+def _writable(output: Path) -> None:
+    """Refuse, before anything is paid, what cannot be written in the end."""
+    if not output.parent.is_dir():
+        raise UsageError(f"-o {output}: there is no directory {output.parent}")
+    if output.is_dir():
+        raise UsageError(f"-o {output}: it is a directory; name a file in it, such as {output / 'workflow.json'}")
+
+
+def _is_ours(draft: Path, workflow: dict[str, Any]) -> bool:
+    """Whether it is a draft that was written here, and not something else of this name."""
+    try:
+        found = orjson.loads(draft.read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return False
+    return isinstance(found, dict) and found.keys() == workflow.keys()
 
 
 def _tell(text: str) -> None:
