@@ -19,7 +19,7 @@ from ...errors import CompletionFailed, RunStopped
 from ...source import visible
 from .answer import Answer
 from .exits import DONE, FAILED, UsageError, explain
-from .given import read_prompt
+from .given import some_words
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
 from .session import needs_model, with_app
@@ -37,7 +37,8 @@ _YES, _ALWAYS, _NO = ("y", "yes"), ("a", "always"), ("", "n", "no")
 
 def chat(
     prompt: Annotated[
-        str | None, Parameter(help="Answer this and end; without it prompts are read line by line.")
+        str | None,
+        Parameter(validator=some_words, help="Answer this and end; without it prompts are read line by line."),
     ] = None,
     /,
     *,
@@ -61,8 +62,6 @@ def chat(
     project: Project = None,
 ) -> Answer:
     """Talk with a model that calls the configured tools. It needs ANTHROPIC_API_KEY."""
-    if prompt is not None:
-        read_prompt(prompt)
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...claude.session import Session

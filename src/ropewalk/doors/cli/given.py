@@ -29,11 +29,10 @@ def read_input(text: str | None, option: str = "--input") -> Any:
         raise UsageError(f"{option} is not JSON{hint}", error.problems) from None
 
 
-def read_prompt(text: str) -> str:
-    """What is to be done, in words; that nothing is said is a UsageError, before a model is paid for it."""
+def some_words(_: object, text: str) -> None:
+    """Refuse a prompt that says nothing, before a model is paid for it."""
     if not text.strip():
-        raise UsageError("the prompt is empty: say what is to be done")
-    return text
+        raise ValueError("It is empty: say what is to be done.")
 
 
 def read_state(file: Path | None) -> dict[str, Any] | None:

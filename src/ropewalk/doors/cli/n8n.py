@@ -18,22 +18,32 @@ from ...engine.engine import new_run_id
 from ...errors import CompletionFailed
 from ...source import visible
 from .answer import Answer
-from .exits import DONE, FAILED, UsageError
-from .given import read_prompt
+from .exits import DONE, FAILED
+from .given import some_words
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
 from .session import needs_model, with_app
 
 if TYPE_CHECKING:
     from ...app import App
+    from ...n8n import Built
+
+
+def _writable(_: object, output: Path) -> None:
+    """Refuse, before anything is paid, what cannot be written in the end."""
+    if not output.parent.is_dir():
+        raise ValueError(f"There is no directory {output.parent}.")
+    if output.is_dir():
+        raise ValueError(f"It is a directory; name a file in it, such as {output / 'workflow.json'}.")
 
 
 def build(
-    prompt: Annotated[str, Parameter(help="What the workflow is to do.")],
+    prompt: Annotated[str, Parameter(validator=some_words, help="What the workflow is to do.")],
     /,
     *,
     output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="Write it here, and NAME.report.md beside it.")
+        Path | None,
+        Parameter(name=["--output", "-o"], validator=_writable, help="Write it here, and NAME.report.md beside it."),
     ] = None,
     no_tools: Annotated[
         bool, Parameter(name="--no-tools", negative=(), help="Give the model no tools; n8n-mcp still judges.")
@@ -47,9 +57,6 @@ def build(
     project: Project = None,
 ) -> Answer:
     """Build a workflow for n8n. It needs ANTHROPIC_API_KEY and n8n-mcp (npm install n8n-mcp)."""
-    prompt = read_prompt(prompt)
-    if output is not None:
-        _writable(output)
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...n8n import WorkflowBuilder
@@ -76,16 +83,7 @@ def build(
             if not built.valid and not json:
                 _tell(f"The draft is not printed; this writes it, and asks nothing again: -o FILE --run-id {own}")
             return Answer(exit=code, data=data, text=written.rstrip("\n") if built.valid else None)
-        draft = output.with_suffix(".draft.json")
-        files = {
-            "report": output.with_suffix(".report.md"),
-            "workflow" if built.valid else "draft": output if built.valid else draft,
-        }
-        for kind, file in files.items():
-            file.write_text(report if kind == "report" else written, encoding="utf-8")
-        if built.valid and _is_ours(draft, built.workflow):
-            draft.unlink()
-            _tell(f"{draft} is removed: the workflow is valid now")
+        files = _write(output, built, written, report)
         paths = {kind: str(file) for kind, file in files.items()}
         return Answer(exit=code, data={**data, "files": paths}, text="\n".join(f"{k}: {v}" for k, v in paths.items()))
 
@@ -93,12 +91,19 @@ def build(
     return with_app(work, project=project, store=store, engine="local")
 
 
-def _writable(output: Path) -> None:
-    """Refuse, before anything is paid, what cannot be written in the end."""
-    if not output.parent.is_dir():
-        raise UsageError(f"-o {output}: there is no directory {output.parent}")
-    if output.is_dir():
-        raise UsageError(f"-o {output}: it is a directory; name a file in it, such as {output / 'workflow.json'}")
+def _write(output: Path, built: Built, workflow: str, report: str) -> dict[str, Path]:
+    """Write a workflow or a draft, with its report; the draft of before goes where the workflow is valid now."""
+    draft = output.with_suffix(".draft.json")
+    files = {
+        "report": output.with_suffix(".report.md"),
+        "workflow" if built.valid else "draft": output if built.valid else draft,
+    }
+    for kind, file in files.items():
+        file.write_text(report if kind == "report" else workflow, encoding="utf-8")
+    if built.valid and _is_ours(draft, built.workflow):
+        draft.unlink()
+        _tell(f"{draft} is removed: the workflow is valid now")
+    return files
 
 
 def _is_ours(draft: Path, workflow: dict[str, Any]) -> bool:
