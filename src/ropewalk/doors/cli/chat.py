@@ -54,8 +54,7 @@ def chat(
         int, Parameter(validator=validators.Number(gte=1), help="At most so many turns of the model per prompt.")
     ] = 20,
     max_tools: Annotated[
-        int,
-        Parameter(validator=validators.Number(gte=1), help="Offer at most so many per prompt: those that fit."),
+        int, Parameter(validator=validators.Number(gte=1), help="Offer at most so many per prompt: those that fit.")
     ] = 40,
     json: Json = False,
     store: StoreAddress = None,

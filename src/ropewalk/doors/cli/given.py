@@ -29,9 +29,9 @@ def read_input(text: str | None, option: str = "--input") -> Any:
         raise UsageError(f"{option} is not JSON{hint}", error.problems) from None
 
 
-def some_words(_: object, text: str) -> None:
+def some_words(_: object, text: str | None) -> None:
     """Refuse a prompt that says nothing, before a model is paid for it."""
-    if not text.strip():
+    if text is not None and not text.strip():
         raise ValueError("It is empty: say what is to be done.")
 
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from ...n8n import Built
 
 
-def _writable(_: object, output: Path) -> None:
+def _writable(_: object, output: Path | None) -> None:
     """Refuse, before anything is paid, what cannot be written in the end."""
+    if output is None:
+        return
     if not output.parent.is_dir():
         raise ValueError(f"There is no directory {output.parent}.")
     if output.is_dir():
