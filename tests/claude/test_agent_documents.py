@@ -75,7 +75,7 @@ def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
     assert done["conversation"]["totals"]["rounds"] == 1
     done = run(AGENT, ScriptedModel(RuntimeError("no network")), {"topic": "x"})
     assert (done["status"], done["success"], done["result"]) == ("failed", False, None)
-    assert done["error"]["message"] == "no network"
+    assert done["error"]["message"] == "no network (asked 3 times)"
 
 
 PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [

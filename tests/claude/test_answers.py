@@ -61,7 +61,9 @@ def test_json_that_does_not_fit_is_asked_for_again_with_the_reason() -> None:
 @pytest.mark.parametrize(("most", "asked"), [(None, 3), (0, 1)])
 def test_there_is_no_default_for_json_that_never_fits(most: int | None, asked: int) -> None:
     model = ScriptedModel("never")
-    with pytest.raises(CompletionFailed, match="did not fit its schema") as failed:
+    with pytest.raises(
+        CompletionFailed, match=r"did not fit its schema, also when asked again: the answer holds no JSON"
+    ) as failed:
         asyncio.run(complete_json_with_tools("go", SCHEMA, client=model, max_corrections=most))
     assert (failed.value.completion.text, failed.value.completion.data) == ("never", None)
     assert len(model.requests) == asked

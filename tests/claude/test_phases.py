@@ -14,7 +14,7 @@ from ropewalk.app import App
 from ropewalk.claude import Phase, Settings, run_phases
 from ropewalk.claude.settings import default_server, settings
 from ropewalk.config import read_config
-from ropewalk.errors import ConfigError
+from ropewalk.errors import CompletionFailed, ConfigError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import ScriptedModel, results_in, wants
 
@@ -119,6 +119,26 @@ def test_phases_stop_at_the_first_without_a_result() -> None:
     assert list(found) == ["discovery"]
     assert (found["discovery"].success, found["discovery"].value) == (False, None)
     assert found["discovery"].completion.text == "never"
+    assert not found.success
+    assert found.unfinished is found["discovery"]
+    assert "node" in found["discovery"].why or "no JSON" in found["discovery"].why
+    with pytest.raises(
+        CompletionFailed, match=r"'validation' was not run: 'discovery' came to no end: invalid_json: "
+    ) as why:
+        found["validation"]
+    assert why.value.completion is found["discovery"].completion
+    assert found.get("validation") is None
+    with pytest.raises(KeyError, match="no phase 'valid'; the phases are: discovery, validation"):
+        found["valid"]
+
+
+def test_a_phase_at_its_limit_says_so_where_a_later_one_is_asked_for() -> None:
+    phase = Phase(name="a", prompt="go", max_rounds=1)
+    model = ScriptedModel(lambda request: [wants("x")])
+    found = asyncio.run(run_phases([phase, Phase(name="b", prompt="go")], client=model))
+    assert (found["a"].success, found["a"].completion.stop_reason) == (False, "max_rounds")
+    with pytest.raises(CompletionFailed, match="'b' was not run: 'a' came to no end: max_rounds: the limit of rounds"):
+        found["b"]
 
 
 def test_phases_called_again_after_they_ended_ask_nothing_again() -> None:

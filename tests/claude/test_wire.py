@@ -137,7 +137,7 @@ def test_what_stays_turned_away_is_an_error_that_says_so(api: StandIn) -> None:
     client = ClaudeClient(Settings(base_url=api.url, max_retries=1), api_key="no-key")
     refused = {"error": {"message": "come back later", "type": "overloaded_error"}, "status": 529}
     api.answer(refused, refused, refused)
-    with pytest.raises(CompletionFailed, match="529 overloaded_error: come back later"):
+    with pytest.raises(CompletionFailed, match=r"529 overloaded_error: come back later.* \(asked 2 times\)$"):
         asyncio.run(complete_with_tools("hi", client=client))
     assert len(api.bodies) == 2
 

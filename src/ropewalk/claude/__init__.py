@@ -10,7 +10,7 @@ from .completion import Completion
 from .given_tools import select
 from .loop import complete_json_with_tools, complete_with_tools, resume_completion
 from .model import Answer, ModelClient, Request
-from .phases import Phase, PhaseResult, run_phases
+from .phases import Phase, PhaseResult, PhaseResults, run_phases
 from .settings import Settings
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ModelClient",
     "Phase",
     "PhaseResult",
+    "PhaseResults",
     "Request",
     "Settings",
     "complete_json_with_tools",

@@ -109,15 +109,19 @@ class ClaudeClient:
         return found
 
     async def _asked(self, client: AsyncAnthropic, body: dict[str, Any], request: Request, tell: Tell) -> Answer:
-        from anthropic import APIConnectionError, APIResponseValidationError
+        from anthropic import APIConnectionError, APIResponseValidationError, APITimeoutError
         from httpx2 import HTTPError
 
         streamed = self.settings.stream if request.stream is None else request.stream
         try:
             message = await (_streamed(client, body, tell) if streamed else client.messages.create(**body))
+        except APITimeoutError as error:
+            waited = f"gave no answer within {self.settings.timeout:g} s ([claude] timeout)"
+            raise ModelError(f"the Messages API at {client.base_url} {waited}{_tried(error)}") from error
         except APIConnectionError as error:
             # The SDK has tried as often as it may; what is left is to say so.
-            raise ModelError(f"the Messages API cannot be reached at {client.base_url}: {_why(error)}") from error
+            away = f"the Messages API cannot be reached at {client.base_url}: {_why(error)}"
+            raise ModelError(away + _tried(error)) from error
         except (HTTPError, APIResponseValidationError, ValueError) as error:
             raise ModelError(f"the answer broke off: {_why(error)}", retryable=True) from error
         return _answer(message, body["model"])
@@ -236,10 +240,16 @@ def _turned_away(error: Any) -> ModelError:
     number = f" (request {error.request_id})" if error.request_id else ""
     what = kind if inside else f"{status} {kind}".strip()
     return ModelError(
-        f"the Messages API refused: {what}: {said}{_ADVICE.get(status, '')}{number}",
+        f"the Messages API refused: {what}: {said}{_ADVICE.get(status, '')}{number}{_tried(error)}",
         status=None if inside else status,
         retryable=inside and (kind in _PASSING or not kind),
     )
+
+
+def _tried(error: Any) -> str:
+    """How often the SDK has asked, where that was more than once."""
+    before = int(error.request.headers.get("x-stainless-retry-count", 0))
+    return f" (asked {before + 1} times)" if before else ""
 
 
 def _why(error: BaseException) -> str:

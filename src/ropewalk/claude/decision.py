@@ -58,6 +58,8 @@ def decide(answer: Answer, before: Before) -> dict[str, Json]:
     totals["calls"] += sum(1 for use in uses if use["run"] is not None)
     if problems:
         totals["corrections"] += 1
+        if stop is not None:
+            totals["details"] = "; ".join(problems)
     if stop is not None and stop not in ENDS:
         totals["why"] = _unfinished(stop, answer.details, problems, text)
     said: list[Json] = [{"role": "assistant", "content": content}] if content else []

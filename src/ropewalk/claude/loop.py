@@ -177,6 +177,10 @@ def _document(
     """What is asked is the input of the run: a text in it is never read as a reference."""
     if prompt is None and not messages:
         raise TypeError("a conversation begins with a prompt or with messages")
+    if prompt is not None and not isinstance(prompt, str):
+        raise TypeError(f"the prompt is a text, not {type(prompt).__name__}")
+    if prompt is not None and not prompt.strip():
+        raise ValueError("the prompt is empty")
     input: dict[str, Any] = {} if system is None else {"system": system}
     document: dict[str, Any] = {} if system is None else {"system": "$input.system"}
     if messages is None:

@@ -7,10 +7,11 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..dialects.agent_flow import MAX_ROUNDS
+from ..errors import CompletionFailed
 from ..frozen import dataclass
 from ..values import Json
 from .completion import Completion
@@ -82,17 +83,48 @@ class PhaseResult:
         return self.completion.finished
 
     @property
+    def why(self) -> str:
+        """Why it ended, in words: the model's reason, or the limit that it came to."""
+        return self.completion.why
+
+    @property
     def degraded(self) -> tuple[str, ...]:
         return self.completion.warnings
 
 
-async def run_phases(
-    phases: Iterable[Phase], input: Mapping[str, Json] | None = None, **options: Any
-) -> dict[str, PhaseResult]:
-    """Run phases one after another, up to the first that has no result; each sees those before as
-    `$input.results.NAME`. With `run_id` their runs are `RUN_ID.NAME`: called again after a crash, what had ended is not
-    run again, and what had begun goes on."""
-    found: dict[str, PhaseResult] = {}
+class PhaseResults(dict[str, PhaseResult]):
+    """What phases gave, by name, up to the first that came to no end. To ask for one after that is a CompletionFailed
+    that says why, with the `.completion` of the one that came to no end."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.names = tuple(names)
+
+    @property
+    def unfinished(self) -> PhaseResult | None:
+        """The phase that came to no end, such as to a limit; None where all have finished."""
+        return next((result for result in self.values() if not result.success), None)
+
+    @property
+    def success(self) -> bool:
+        """Whether every phase has finished."""
+        return self.unfinished is None and len(self) == len(self.names)
+
+    def __missing__(self, name: str) -> PhaseResult:
+        stopped = self.unfinished
+        if name not in self.names or stopped is None:
+            raise KeyError(f"no phase {name!r}; the phases are: {', '.join(self.names)}")
+        done = stopped.completion
+        why = f"phase {name!r} was not run: {stopped.name!r} came to no end: {done.stop_reason}: {done.why}"
+        raise CompletionFailed(why, run_id=done.run_id, completion=done)
+
+
+async def run_phases(phases: Iterable[Phase], input: Mapping[str, Json] | None = None, **options: Any) -> PhaseResults:
+    """Run phases one after another, up to the first that comes to no end (a limit, JSON that does not fit: see
+    `PhaseResults.unfinished`); each sees those before as `$input.results.NAME`. With `run_id` their runs are
+    `RUN_ID.NAME`: called again after a crash, what had ended is not run again, and what had begun goes on."""
+    phases = list(phases)
+    found = PhaseResults([phase.name for phase in phases])
     run_id = options.pop("run_id", None)
     for phase in phases:
         results = {name: result.value for name, result in found.items()}

@@ -78,6 +78,8 @@ class Turns:
         tell = _listener.get()
         cards = self.cards(tools)
         before = Before(options, cards, trace, totals or {})
+        if totals is None and _blank(messages):
+            raise ModelError("the prompt is empty: nothing was asked")
         request = _request(options, cards, messages, trace)
         answer = await self._client().turn(request, _teller(tell))
         _trace(answer)
@@ -124,6 +126,12 @@ def _request(
             **_choice(options.get("tool_choice"), cards),
         },
     )
+
+
+def _blank(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether there is no question in a conversation that begins."""
+    said = [message.get("content") for message in messages if message.get("role") == "user"]
+    return all(content is None or (isinstance(content, str) and not content.strip()) for content in said)
 
 
 def _choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from ..ir import Flow, Graph, Meta, Node
 from ..ops import Require
 from ..values import Json, closest
 from . import fields as f
-from .agent_blocks import RESULT_SIZE, rendered
-from .agent_flow import ENDS, MAX_ROUNDS, agent_loop
+from .agent_blocks import RESULT_SIZE, rendered, told_whole
+from .agent_flow import ENDS, MAX_ROUNDS, MODEL, agent_loop
 from .fields import Checker, Report, join, say
 from .nodes import read_document
 from .notation import Compiled, told_together
@@ -194,12 +194,18 @@ class Rendering:
     def told(self, value: dict[str, Any]) -> dict[str, Json]:
         """The conversation with the messages as the model has them, so that they can be sent again."""
         system, messages = rendered(value["messages"], value["trace"], self.size)
-        return {**value, **({"system": system} if system else {}), "messages": messages}
+        return {
+            **value,
+            **({"system": system} if system else {}),
+            "messages": messages,
+            "trace": told_whole(value["trace"]),
+        }
 
 
 def _error(error: Exception | None) -> Json:
     if isinstance(error, NodeFailed):
         # Of a limit there is no node to be named: the whole of it came to no end.
         node = None if error.kind == Unfinished.__name__ else error.node
-        return {"nodeId": node, "tool": error.tool, "message": error.message, "kind": error.kind}
+        often = f" (asked {error.attempts} times)" if error.tool == MODEL and error.attempts > 1 else ""
+        return {"nodeId": node, "tool": error.tool, "message": error.message + often, "kind": error.kind}
     return None if error is None else {"nodeId": None, "message": str(error), "kind": type(error).__name__}

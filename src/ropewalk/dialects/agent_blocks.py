@@ -48,6 +48,17 @@ def _filled(block: Any, outcomes: Mapping[str, Any], size: int) -> Any:
     return {"type": "tool_result", "tool_use_id": id, **result(_resolved(id, outcomes), size)}
 
 
+def told_whole(trace: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The calls, those that were not made again with what the first gave."""
+    outcomes = {str(use.get("id")): use.get("outcome") for use in trace}
+    found = []
+    for use in trace:
+        again = (use.get("outcome") or {}).get("same_as")
+        whole = {} if again is None else {"outcome": {**_resolved(str(use.get("id")), outcomes), "same_as": again}}
+        found.append({**use, **whole})
+    return found
+
+
 def _resolved(id: str, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
     """The outcome of a call; of one that was not made again, that of the first."""
     outcome = outcomes.get(id) or {}
