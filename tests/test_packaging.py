@@ -10,6 +10,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from ropewalk.errors.given import install
+
 PROJECT = Path(__file__).parents[1]
 FOR_TYPES = {"typing-extensions"}  # under TYPE_CHECKING only: type checkers know it without an installation
 WITH_MCP = {"anyio", "mcp-types", "pydantic"}  # used only beside mcp, which cannot be without them
@@ -66,3 +68,11 @@ def test_everything_declared_is_pinned_to_a_version_that_is_allowed() -> None:
 
 def parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def test_how_an_optional_part_is_installed_is_said_in_one_way() -> None:
+    # The package is on no index: whoever typed `pip install ropewalk[...]` would get nothing, or somebody else's.
+    files = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "src").rglob("*.py")]
+    wrong = [str(file) for file in files if re.search(r"pip install ['\"]?ropewalk", file.read_text(encoding="utf-8"))]
+    assert wrong == []
+    assert install("mcp,http") in (PROJECT / "README.md").read_text(encoding="utf-8")

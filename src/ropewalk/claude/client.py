@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ModelError
+from ..errors.given import install
 from ..values import Json
 from .answer import instruction
 from .caching import marked
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 _NO_KEY: Final = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
-_NO_SDK: Final = "the model needs the package anthropic: pip install 'ropewalk[claude]'"
+_NO_SDK: Final = f"the model needs the package anthropic: {install('claude')}"
 _ADVICE: Final = {
     401: "; is ANTHROPIC_API_KEY right?",
     404: "; is the name of the model right? It is set by [claude] model in ropewalk.toml or ANTHROPIC_MODEL",

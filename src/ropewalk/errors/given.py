@@ -8,6 +8,11 @@ from typing import Any
 from ..frozen import dataclass
 
 
+def install(part: str) -> str:
+    """How an optional part is installed, as README.md says it."""
+    return f'pip install "/path/to/clone[{part}]"'
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where in a file: 1-based line and column, and the text of that line for the caret."""

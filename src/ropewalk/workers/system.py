@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..errors import StoreError
+from ..errors.given import install
 from ..journal.connection import fetch
 from ..journal.fleet import Fleet
 from ..journal.news import News
@@ -49,7 +50,7 @@ def package() -> Any:
         import dbos
     except ImportError as error:
         raise StoreError(
-            f"engine=\"dbos\" needs DBOS: pip install 'ropewalk[distributed]' ({str(error).splitlines()[0]})"
+            f'engine="dbos" needs DBOS: {install("distributed")} ({str(error).splitlines()[0]})'
         ) from error
     return dbos
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...config import Config, find, read_config
 from ...errors import RopewalkError
+from ...errors.given import install
 from ...fitting import asks_model, misplaced
 from ...frozen import dataclass
 from ...journal.address import DEFAULT, is_postgres
@@ -73,7 +74,7 @@ def _installed() -> Iterator[Finding]:
     said = ", ".join(f"{name} {found}" for name, found in versions.items() if found)
     yield Finding("packages", "fault" if needed else "ok", said + (f"; missing: {', '.join(needed)}" if needed else ""))
     if "mcp" in missing:
-        yield Finding("mcp", "note", "not installed; for MCP servers: pip install 'ropewalk[mcp]'")
+        yield Finding("mcp", "note", f"not installed; for MCP servers: {install('mcp')}")
     yield _sqlite()
 
 
@@ -176,7 +177,7 @@ def _engine(app: App, address: str) -> Iterator[Finding]:
         return
     known = _version("dbos")
     if known is None:
-        yield Finding("engine", "fault", "dbos, but DBOS is not installed: pip install 'ropewalk[distributed]'")
+        yield Finding("engine", "fault", f"dbos, but DBOS is not installed: {install('distributed')}")
         return
     if not is_postgres(address):
         yield Finding("engine", "fault", f"dbos needs a store in Postgres ([store] url), not {address}")

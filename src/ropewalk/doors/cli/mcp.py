@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from ...config import Config, read_config
 from ...errors import ConfigError
+from ...errors.given import install
 from .answer import Answer
 from .interrupts import Interrupts
 from .logs import tell
@@ -56,7 +57,7 @@ def mcp(
     On standard input and output, which is how MCP clients start a server; with --http over HTTP.
     """
     if find_spec("mcp") is None:
-        raise ConfigError("`ropewalk mcp` needs the mcp package: pip install 'ropewalk[mcp]'")
+        raise ConfigError(f"`ropewalk mcp` needs the mcp package: {install('mcp')}")
     near = files[0] if files else None
     config = read_config(directory(near, project))
     said = config.mcp_server

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
+from ...errors.given import install
 from .answer import Answer
 from .exits import UsageError
 from .options import Json
@@ -39,7 +40,7 @@ def new(
         path.write_text(template.joinpath(kept).read_text(encoding="utf-8"), encoding="utf-8")
         made.append(str(path))
     run = f"cd {shlex.quote(str(directory))} && ropewalk run {'.' if kind == 'experience' else definition}"
-    first = ["first: pip install 'ropewalk[claude]', export ANTHROPIC_API_KEY=..."] if kind == "agent" else []
+    first = [f"first: {install('claude')}", "       export ANTHROPIC_API_KEY=..."] if kind == "agent" else []
     return Answer(
         data={"directory": str(directory), "files": made, "next": run},
         text="\n".join([*made, "", *first, f"now: {run}"]),

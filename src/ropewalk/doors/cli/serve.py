@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from ...config import read_config
 from ...errors import ConfigError
+from ...errors.given import install
 from ...listening import serve_until_cancelled
 from .answer import Answer
 from .interrupts import Interrupts
@@ -49,9 +50,7 @@ def serve(
 
             from ..http import make_site
         except ModuleNotFoundError as error:
-            raise ConfigError(
-                f'`ropewalk serve` needs more: pip install "ropewalk[serve]" ({error.name} is missing)'
-            ) from None
+            raise ConfigError(f"`ropewalk serve` needs more: {install('serve')} ({error.name} is missing)") from None
         listening = _listen(host, port)
         names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
         config = read_config(project)

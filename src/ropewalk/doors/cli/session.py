@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ...config import find, read_config
 from ...errors import ConfigError, ModelError, NotFound
+from ...errors.given import install
 from .answer import Answer
 from .exits import Interrupted
 from .interrupts import Interrupts
@@ -87,9 +88,7 @@ def _traced(app: App) -> Iterator[None]:
 
         telemetry = from_environment(app)
     except ModuleNotFoundError as error:
-        said = (
-            f'traces need more: pip install "ropewalk[otel]" ({error.name} is missing), or set OTEL_SDK_DISABLED=true'
-        )
+        said = f"traces need more: {install('otel')} ({error.name} is missing), or set OTEL_SDK_DISABLED=true"
         raise ConfigError(said) from None
     try:
         yield
