@@ -228,7 +228,8 @@ class Definitions:
         problems: list[Problem] = []
         warnings: list[Problem] = []
         for node in calls_of(error.flow.body):
-            path, tool = f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}", node.op.tool
+            path = ".".join(filter(None, (node.meta.source, node.meta.labels.get("tool", "tool"))))
+            tool = node.op.tool
             if tool and path not in told and not is_local(tool) and self.cards(tool) is None:
                 message, near, certain = unknown_tool(tool, self.cards)
                 (problems if certain else warnings).append(Problem(path=path, message=message, suggestion=near))

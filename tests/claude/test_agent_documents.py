@@ -314,3 +314,13 @@ def test_an_approval_is_waited_for_without_a_process(tmp_path: Path) -> None:
     asyncio.run(begin())
     asyncio.run(finish())
     assert ran == ["nylon"]
+
+
+def test_an_unknown_tool_of_a_document_with_other_faults_is_told_with_its_place() -> None:
+    async def told() -> tuple[Any, ...]:
+        async with App("memory", model=ScriptedModel("never")) as app:
+            with pytest.raises(InvalidFlow) as wrong:
+                await app.validate({**AGENT, "tools": ["nothere"], "max_rounds": -1})
+            return (*wrong.value.problems, *wrong.value.warnings)
+
+    assert [problem.path for problem in asyncio.run(told())] == ["max_rounds", "tools[0]"]

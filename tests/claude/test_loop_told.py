@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.claude import ClaudeClient, Settings, complete_with_tools
+from ropewalk.claude import Answer, ClaudeClient, Request, Settings, complete_with_tools
 from ropewalk.errors import CompletionFailed, ModelError
 from ropewalk.testing import ScriptedModel, wants
 
@@ -52,3 +52,35 @@ def test_no_answer_in_time_is_told_as_that() -> None:
             CompletionFailed, match=r"gave no answer within 0\.2 s \(\[claude\] timeout\) \(asked 2 times\)"
         ):
             asyncio.run(complete_with_tools("hi", client=client))
+
+
+class Breaking:
+    """A model whose first answer breaks off in its middle."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def turn(self, request: Request, tell: Any) -> Answer:
+        self.asked += 1
+        tell("text", "half ")
+        if self.asked == 1:
+            raise ModelError("the answer broke off before its end", retryable=True)
+        tell("text", "whole")
+        return Answer(content=[{"type": "text", "text": "half whole"}], stop_reason="end_turn")
+
+    async def close(self) -> None: ...
+
+
+def test_what_was_told_of_an_answer_that_broke_off_can_be_taken_back() -> None:
+    shown: list[str] = []
+
+    def listen(event: dict[str, Any]) -> None:
+        if event["type"] == "text":
+            shown.append(event["text"])
+        elif event["type"] == "broken_off":
+            assert ("".join(shown), event["thinking"]) == (event["text"], "")
+            assert "broke off" in event["error"]
+            shown.clear()
+
+    done = asyncio.run(complete_with_tools("go", client=Breaking(), on_event=listen))
+    assert "".join(shown) == done.text == "half whole"

@@ -152,8 +152,18 @@ def test_a_wrong_key_is_not_tried_again(api: StandIn, client: ClaudeClient) -> N
 @pytest.mark.parametrize("cut", [{"truncateAfterChunks": 4, "chunkSize": 3}], ids=["stream"])
 def test_an_answer_that_breaks_off_is_asked_for_again(api: StandIn, client: ClaudeClient, cut: dict[str, Any]) -> None:
     api.answer({"content": "a long answer that is cut", **cut}, {"content": "whole"})
-    done = asyncio.run(complete_with_tools("hi", client=client))
+    shown: list[str] = []
+
+    def listen(event: dict[str, Any]) -> None:
+        if event["type"] == "broken_off":
+            assert "".join(shown) == event["text"] != ""
+            shown.clear()
+        elif event["type"] == "text":
+            shown.append(event["text"])
+
+    done = asyncio.run(complete_with_tools("hi", client=client, on_event=listen))
     assert (done.text, done.rounds, len(api.bodies)) == ("whole", 1, 2)
+    assert "".join(shown) == "whole"
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])

@@ -14,8 +14,10 @@ from .turn import Listener
 class Hearing:
     """Turns the events of the engine and of the model's tool into one stream of events.
 
-    Types: `text` and `thinking` (a `text` each), `turn`, `tool_use` (as asked for), `tool_started`, `tool_finished`
-    (with `ms`, and `error` where it failed). A listener that raises is logged, and changes nothing.
+    Types: `text` and `thinking` (a `text` each), `broken_off` (the `text` and `thinking` told of an answer that did
+    not come to its end, which do not hold: it is asked for again, or the conversation fails), `turn`, `tool_use` (as
+    asked for), `tool_started`, `tool_finished` (with `ms`, and `error` where it failed). A listener that raises is
+    logged, and changes nothing.
     """
 
     def __init__(self, on_event: Listener | None, log: logging.Logger) -> None:

@@ -81,7 +81,7 @@ class Turns:
         if totals is None and _blank(messages):
             raise ModelError("the prompt is empty: nothing was asked")
         request = _request(options, cards, messages, trace)
-        answer = await self._client().turn(request, _teller(tell))
+        answer = await _asked(self._client(), request, tell)
         _trace(answer)
         if options.get("cost_budget") is not None and answer.cost is None:
             raise no_price(answer.model or "the model")
@@ -147,10 +147,22 @@ def _choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, Any]:
     raise ModelError(f"tool_choice: {name!r} is none of the tools{hint}")
 
 
-def _teller(tell: Listener | None) -> Callable[[str, str], None]:
-    if tell is None:
-        return lambda kind, piece: None
-    return lambda kind, piece: tell({"type": kind, "text": piece})
+async def _asked(client: ModelClient, request: Request, tell: Listener | None) -> Answer:
+    """The answer, told as it comes; of one that breaks off, that what was told of it does not hold."""
+    said: dict[str, str] = {}
+
+    def piece_of(kind: str, piece: str) -> None:
+        if tell is not None:
+            said[kind] = said.get(kind, "") + piece
+            tell({"type": kind, "text": piece})
+
+    try:
+        return await client.turn(request, piece_of)
+    except Exception as error:
+        if tell is not None and said:
+            gone = {"text": said.get("text", ""), "thinking": said.get("thinking", "")}
+            tell({"type": "broken_off", **gone, "error": str(error)})
+        raise
 
 
 def _say(turn: Mapping[str, Any], tell: Listener | None) -> None:
