@@ -184,7 +184,9 @@ def _made(trace: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _totals(answer: Answer, before: Before) -> dict[str, Any]:
     past = before.totals
     usage = past.get("usage") or {}
-    cost = None if answer.cost is None or past.get("cost", 0.0) is None else past.get("cost", 0.0) + answer.cost
+    before_now = past.get("cost", 0.0)
+    # Prices are of millionths of dollars: what is behind the twelfth place came of adding.
+    cost = None if answer.cost is None or before_now is None else round(before_now + answer.cost, 12)
     return {
         "rounds": past.get("rounds", 0) + 1,
         "calls": past.get("calls", 0),

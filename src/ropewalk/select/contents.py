@@ -70,17 +70,10 @@ def contents_of(card: Card) -> Contents:
 
 
 def _meant(kept: list[list[tuple[str, str]]]) -> tuple[list[int], list[float]]:
-    rows_of, rows, weights = lexicon().rows, list[int](), list[float]()
-    for field, weight in zip((kept[0], kept[1][:80], kept[2][:40], kept[4][:20]), _MEANT, strict=True):
-        for _, plain in field:
-            pieces = rows_of(plain)
-            if len(pieces) == 1:
-                rows.append(pieces[0])
-                weights.append(weight)
-            elif pieces:
-                rows += pieces
-                weights += [weight / len(pieces)] * len(pieces)
-    return rows, weights
+    fields = (kept[0], kept[1][:80], kept[2][:40], kept[4][:20])
+    return lexicon().parts(
+        [(plain, weight) for field, weight in zip(fields, _MEANT, strict=True) for _, plain in field]
+    )
 
 
 def _opened(name: list[Word]) -> list[Word]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
@@ -81,8 +81,8 @@ class Lexicon:
                 return ()
         return tuple(rows)
 
-    def vector(self, words: list[tuple[str, float]]) -> Vector:
-        """The direction of some words with their weights: length 1, or 0 when none is known."""
+    def parts(self, words: Iterable[tuple[str, float]]) -> tuple[list[int], list[float]]:
+        """The pieces of some words with their weights: those of a word that is several share its weight."""
         rows: list[int] = []
         weights: list[float] = []
         rows_of = self.rows
@@ -94,6 +94,11 @@ class Lexicon:
             elif found:
                 rows.extend(found)
                 weights.extend([weight / len(found)] * len(found))
+        return rows, weights
+
+    def vector(self, words: list[tuple[str, float]]) -> Vector:
+        """The direction of some words with their weights: length 1, or 0 when none is known."""
+        rows, weights = self.parts(words)
         made: Vector = self.directions(rows, np.asarray(weights, np.float32)[None])[0]
         return made
 

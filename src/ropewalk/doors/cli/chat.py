@@ -210,6 +210,8 @@ class _Talk:
             sys.stdout.write(visible(event["text"]))
             sys.stdout.flush()
             self._open = True
+        elif kind == "broken_off" and not self.json:
+            self.tell(f"! that broke off: {first_line(event['error'])}; it begins anew")
         elif kind == "tool_use":
             given = orjson.dumps(event["input"]).decode()
             short = given if len(given) <= _LONGEST else f"{given[:_LONGEST]}…"
