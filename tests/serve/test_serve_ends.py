@@ -46,3 +46,18 @@ WAITS = {"id": "w", "type": "tool", "tool": "wait_for", "params": {"name": "neve
 
 def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_an_answer_to_what_an_ended_server_left_waiting_lets_it_go_on(tmp_path: Path) -> None:
+    asks = {"kind": "chain", "name": "asks", "nodes": [{"id": "ask", "type": "wait", "approval": "Ship it?"}]}
+    for served in serve(tmp_path):
+        served.post("/api/runs", {"document": asks, "runId": "r"})
+        with served.client.stream("GET", "/api/runs/r/events") as stream:
+            assert any("wait.started" in line for line in stream.iter_lines())
+        served.process.terminate()
+        served.process.wait(20)
+    for served in serve(tmp_path):
+        assert served.post("/api/runs/r/approve", {}).status_code == 200
+        with served.client.stream("GET", "/api/runs/r/events") as stream:
+            assert any("run.finished" in line for line in stream.iter_lines())
+        assert served.get("/api/runs/r").json()["status"] == "completed"

@@ -121,9 +121,9 @@ def _check_log(connection: apsw.Connection, path: Path) -> None:
 
 
 def _check_owner(connection: apsw.Connection, path: Path) -> None:
-    if connection.pragma("application_id") == _APPLICATION:
-        return
-    if next(iter(connection.execute("SELECT name FROM sqlite_schema LIMIT 1")), None):
+    # In this order: between the two another process may make the store that we find, both in one transaction.
+    filled = next(iter(connection.execute("SELECT name FROM sqlite_schema LIMIT 1")), None)
+    if filled and connection.pragma("application_id") != _APPLICATION:
         raise StoreError(f"{path} is a database of another program; choose another file")
 
 

@@ -132,8 +132,12 @@ def diff(
 
 
 async def _gone_on(app: App, live: Live, before: RunRow, told: dict[str, Any]) -> Answer:
-    """What was answered; a run that was parked `before` goes on in this process, unless workers have it."""
-    if before.status == "waiting" and not app.distributed and not live.holds(before.id):
+    """What was answered; a run that was parked `before`, or whose process is gone, goes on in this one, unless workers
+    have it."""
+    alone = before.status == "waiting"
+    if before.status == "running" and not live.holds(before.id):
+        alone = (await off_loop(app.store, lambda: app.runs.standing([before]))).get(before.id) == "interrupted"
+    if alone and not app.distributed and not live.holds(before.id):
         await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
     return Answer({"runId": before.id, "status": known(app, before.id).status, **told})
 
