@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -37,7 +38,8 @@ async def serve_until_cancelled(app: Any, listening: socket.socket, leaving: int
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
-        server.should_exit = True
+        # As a signal would, which is what open streams of events listen for, too.
+        server.handle_exit(signal.SIGTERM, None)
         if (current := asyncio.current_task()) is not None:
             current.uncancel()
         await asyncio.wait([task], timeout=2 * leaving)

@@ -264,6 +264,9 @@ def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: 
             assert not (await call("reload")).is_error  # of the same server
             assert tools.with_suffix(".calls").read_text().split() == ["weigh", "die", "reload"]
             await asyncio.wait_for(heard.wait(), 20)  # a client that holds the list of before is told
+            assert (await call("die")).is_error
+            tools.write_text(json.dumps([WEIGH, DIE]))
+            assert not (await call("weigh")).is_error  # it is what was approved again
 
     asyncio.run(asyncio.wait_for(case(), 60))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,9 +92,10 @@ def test_a_run_is_followed_while_it_goes_on_and_from_where_one_left_off(served: 
 def test_the_same_id_runs_once_and_another_definition_is_refused_it(served: Served) -> None:
     id = fresh()
     given = {"document": chain(call("a", "add", a=1)), "runId": id, "wait": 20}
-    assert served.post("/api/runs", given).json()["new"]
+    first = served.post("/api/runs", given).json()
+    assert first["new"]
     again = served.post("/api/runs", given)
-    assert (again.status_code, again.json()) == (200, {"runId": id, "status": "completed", "new": False})
+    assert (again.status_code, again.json()) == (200, {**first, "new": False})
     other = served.post("/api/runs", {**given, "document": chain(call("a", "add", a=2))})
     assert (other.status_code, other.json()["error"]["kind"]) == (409, "RunExists")
     for more, said in (({"input": {"n": 1}}, "another input"), ({"variables": {"v": 1}}, "other variables")):
@@ -103,6 +105,18 @@ def test_the_same_id_runs_once_and_another_definition_is_refused_it(served: Serv
         other = served.post("/api/runs", {**mine, **more})
         assert other.status_code == 409
         assert said in other.json()["error"]["message"]
+
+
+def test_the_same_id_again_waits_for_the_run_that_is_under_way(served: Served) -> None:
+    id, go = fresh(), fresh()
+    given = {"document": chain(call("w", "wait_for", name=go)), "runId": id}
+    served.post("/api/runs", given)
+    assert served.post("/api/runs", given).json() == {"runId": id, "status": "running", "new": False}
+    short = served.post("/api/runs", {**given, "wait": 0.05})
+    assert (short.status_code, short.json()["status"]) == (200, "running")
+    threading.Timer(0.2, (served.folder / go).touch).start()
+    whole = served.post("/api/runs", {**given, "wait": 20}).json()
+    assert (whole["status"], whole["new"], list(whole["results"])) == ("completed", False, ["w"])
 
 
 def test_a_run_is_stopped(served: Served) -> None:

@@ -33,12 +33,14 @@ def test_a_signal_ends_it_with_the_servers_that_it_has_started(with_server: Serv
     assert not Path(f"/proc/{shell}").exists()
 
 
-def test_a_stream_that_is_open_does_not_keep_it(with_server: Served) -> None:
+def test_a_stream_that_is_open_ends_with_it_and_nothing_is_said_of_that(with_server: Served) -> None:
     run = with_server.post("/api/runs", {"document": {"kind": "chain", "name": "w", "nodes": [WAITS]}}).json()["runId"]
     with with_server.client.stream("GET", f"/api/runs/{run}/events") as stream:
         next(stream.iter_lines())
         with_server.process.send_signal(signal.SIGTERM)
         assert with_server.process.wait(20) == 0
+    assert with_server.process.stderr is not None
+    assert "Traceback" not in with_server.process.stderr.read()
 
 
 WAITS = {"id": "w", "type": "tool", "tool": "wait_for", "params": {"name": "never"}}

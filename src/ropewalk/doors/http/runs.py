@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
@@ -19,8 +20,8 @@ from ...engine.again import check_same
 from ...engine.engine import new_run_id
 from ...errors import InvalidValue, NotFound
 from ...fitting import check_input, check_variables
+from ...journal.journal import ENDS, RunRow
 from ...journal.journal import NewRun as Begun
-from ...journal.journal import RunRow
 from ...runs import summary
 from ...values import Json, check_json, closest
 from .answers import Answer, Files, Route, Served
@@ -79,9 +80,21 @@ async def start(given: NewRun, app: Served, files: Files, live: Going) -> Answer
     if row is not None:
         about = {"input": check_input(loaded.flow, given.input), "context": {"variables": variables}}
         check_same(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **about))
-        return Answer({"runId": run_id, "status": row.status, "new": False}, 200)
+        return Answer(await _again(app, live, row, given.wait), 200)
     work = {"definition_id": id, "run_id": run_id, "input": given.input, "variables": variables}
     return await set_going(live, run_id, given.wait, lambda take: app.execute(loaded, **work, on_event=take), new=True)
+
+
+async def _again(app: App, live: Live, row: RunRow, wait: float) -> dict[str, Json]:
+    """A run that is there already; with its result where it has ended, or does so within `wait` seconds."""
+    if wait and row.status not in ENDS:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                async for _ in live.follow(row.id):
+                    pass
+        row = known(app, row.id)
+    result = ended(row.result) if row.status in ENDS and isinstance(row.result, dict) else {}
+    return {**result, "runId": row.id, "status": row.status, "new": False}
 
 
 async def set_going(live: Live, run_id: str, wait: float, start: Start, **told: Json) -> Answer:

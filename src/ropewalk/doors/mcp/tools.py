@@ -55,7 +55,7 @@ class Tools:
         for id, why in toolbox.refused.items():
             server, _, name = id.partition(":")
             if server in listed or not self._servers_only:
-                yield _withheld(id, f"{server}__{name}", why)
+                yield self._withheld(id, f"{server}__{name}", why)
 
     def _verbatim(self, tool: Tool, server: str, definition: Definition) -> Offered:
         async def call(args: dict[str, Json], asked: Asked) -> Any:
@@ -79,6 +79,18 @@ class Tools:
             call=call,
             verbatim=True,
         )
+
+    def _withheld(self, id: str, name: str, why: str) -> Offered:
+        async def call(args: dict[str, Json], asked: Asked) -> Any:
+            # Its server may have died since, and come back with what was approved.
+            await self._app.toolbox.connect_for([id])
+            again = next((one for one in self.offered() if one.id == id and not one.withheld), None)
+            if again is None:
+                raise ToolNotApproved(id, "resolve", self._app.toolbox.refused.get(id, why))
+            return await again.call(args, asked)
+
+        # Verbatim: what comes of it is an answer of its server, if anything does.
+        return Offered(id=id, wanted=name, description="", input_schema={}, call=call, withheld=True, verbatim=True)
 
     def _run(self, tool: Tool, backend: ToolBackend) -> Offered:
         notes = {key: value for key, value in (tool.annotations or {}).items() if key.endswith("Hint")}
@@ -111,13 +123,6 @@ class Tools:
             return given(done.structured, tool.output_schema)
 
         return call
-
-
-def _withheld(id: str, name: str, why: str) -> Offered:
-    async def call(args: dict[str, Json], asked: Asked) -> Any:
-        raise ToolNotApproved(id, "resolve", why)
-
-    return Offered(id=id, wanted=name, description="", input_schema={}, call=call, withheld=True)
 
 
 def _by_name(definitions: list[Definition]) -> dict[str, Definition]:
