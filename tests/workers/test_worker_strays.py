@@ -11,7 +11,7 @@ import pytest
 from ropewalk import App
 from ropewalk.journal.fleet import Fleet
 from ropewalk.journal.journal import NewRun
-from ropewalk.journal.lease import Owner
+from ropewalk.journal.lease import Owner, me
 from ropewalk.journal.postgres import PostgresStore
 from ropewalk.journal.strays import Strays
 
@@ -88,6 +88,21 @@ def test_an_owner_on_another_host_is_gone_when_its_lease_was_still_for_its_time(
     assert there.look(after=9) == []
     assert there.look(after=2) == [FAR]
     assert there.look(after=100) == []  # once
+
+
+def test_runs_of_living_processes_hide_none_of_one_that_is_gone(seen: Callable[..., Seen]) -> None:
+    """However many they are."""
+    there = seen(project="/p")
+    columns = "id, kind, name, fingerprint, started_at, status"
+    there.sql(
+        f"INSERT INTO run ({columns}) SELECT 'l' || n, 'chain', '', '', 0, 'running' FROM generate_series(1, 1500) AS n"
+    )
+    there.sql("INSERT INTO lease (run, owner, epoch, beat) SELECT seq, ?, 1, 1 FROM run WHERE id <> 'r'", me().dump())
+    there.sql("UPDATE run SET context = (SELECT context FROM run WHERE id = 'r') WHERE id = 'l1500'")
+    there.sql("UPDATE lease SET owner = ? WHERE run = (SELECT seq FROM run WHERE id = 'r')", me().dump())
+    there.sql("UPDATE lease SET owner = ? WHERE run = (SELECT seq FROM run WHERE id = 'l1500')", FAR.dump())
+    assert there.look(after=1) == []
+    assert there.look(after=11) == [FAR]
 
 
 @pytest.mark.parametrize("context", [{}, {"project": None}, {"project": "/p", "executor": True}])

@@ -1,8 +1,8 @@
 """Runs that a process other than a worker began and left unfinished when it died: `ropewalk run`, a program.
 
-A worker that dies is missed at its heartbeat (`fleet.py`), and its runs with it. Who else owns a run is judged as
-whoever reopens it by hand would: on this host at once, elsewhere when its lease has been still for as long as it lasts.
-Refused: runs of tools that only their own process had.
+A worker that dies is missed at its heartbeat (`fleet.py`), and its runs with it. Any other process is judged as
+whoever reopens its run by hand would: on this host at once, elsewhere when all its leases have been still for as long
+as they last. Refused: runs of tools that only their own process had.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from .lease import Owner, judge
 from .postgres_session import Session
 from .sql_rows import load
 
-_OWNED: Final = """
-    SELECT seq, owner, epoch, beat, context, parent IS NULL FROM run JOIN lease ON lease.run = seq
+# By process, of which there are few, and not by run.
+_OWNERS: Final = """
+    SELECT owner, max(beat) FROM run JOIN lease ON lease.run = seq
     WHERE status = 'running' AND owner IS NOT NULL AND owner NOT IN (SELECT owner FROM worker)
-    ORDER BY seq LIMIT 1000
+    GROUP BY owner
 """
-_FREE: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND epoch = ? AND beat = ? RETURNING run"
+_OWNED: Final = """
+    SELECT seq, context, parent IS NULL FROM run JOIN lease ON lease.run = seq
+    WHERE status = 'running' AND owner = ? AND beat <= ?
+"""
+_FREE: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND owner = ? AND beat <= ? RETURNING run"
 
 
 class Strays:
@@ -29,27 +34,35 @@ class Strays:
 
     def __init__(self, lease: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._lease, self._clock = lease, clock
-        self._silent: dict[int, tuple[int, float, float]] = {}  # of a run: its epoch and beat, and since when
+        self._silent: dict[str, tuple[float, float]] = {}  # of an owner: its last beat, and since when that stands
+        self._done: dict[str, float] = {}  # of owners that are gone and have left nothing to others: their last beat
 
     def free(self, session: Session) -> dict[Owner, list[int]]:
         """Have nobody own those whose process is gone: who that was, and the runs that are left to others."""
         found: dict[Owner, list[int]] = {}
+        owners: dict[str, float] = dict(fetch(session, _OWNERS))
         before, self._silent = self._silent, {}
-        for run, text, epoch, beat, context, whole in fetch(session, _OWNED):
+        self._done = {owner: beat for owner, beat in self._done.items() if owners.get(owner) == beat}
+        for text, beat in owners.items():
             owner = Owner.load(text)
-            if not self._is_gone(run, owner, epoch, beat, before) or (whole and not anybodys(load(session, context))):
+            if text in self._done or not self._is_gone(text, owner, beat, before):
                 continue
-            if fetch(session, _FREE, (run, epoch, beat)):
-                found.setdefault(owner, []).append(run)
+            owned = fetch(session, _OWNED, (text, beat))
+            left = [run for run, context, whole in owned if not whole or anybodys(load(session, context))]
+            freed = [run for run in left if fetch(session, _FREE, (run, text, beat))]
+            if freed:
+                found[owner] = freed
+            else:  # else at the next look: this transaction may come to nothing
+                self._done[text] = beat
         return found
 
-    def _is_gone(self, run: int, owner: Owner, epoch: int, beat: float, before: Mapping[int, Any]) -> bool:
+    def _is_gone(self, text: str, owner: Owner, beat: float, before: Mapping[str, tuple[float, float]]) -> bool:
         verdict = judge(owner)
         if verdict != "unknown":
             return verdict == "dead"
-        known = before.get(run)
-        since = known[2] if known is not None and known[:2] == (epoch, beat) else self._clock()
-        self._silent[run] = (epoch, beat, since)
+        known = before.get(text)
+        since = known[1] if known is not None and known[0] == beat else self._clock()
+        self._silent[text] = (beat, since)
         return self._clock() - since > self._lease
 
 
