@@ -149,18 +149,18 @@ def _choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, Any]:
 
 async def _asked(client: ModelClient, request: Request, tell: Listener | None) -> Answer:
     """The answer, told as it comes; of one that breaks off, that what was told of it does not hold."""
-    said: dict[str, str] = {}
+    said: dict[str, list[str]] = {"text": [], "thinking": []}
 
     def piece_of(kind: str, piece: str) -> None:
         if tell is not None:
-            said[kind] = said.get(kind, "") + piece
+            said[kind].append(piece)
             tell({"type": kind, "text": piece})
 
     try:
         return await client.turn(request, piece_of)
     except Exception as error:
-        if tell is not None and said:
-            gone = {"text": said.get("text", ""), "thinking": said.get("thinking", "")}
+        gone = {kind: "".join(pieces) for kind, pieces in said.items()}
+        if tell is not None and any(gone.values()):
             tell({"type": "broken_off", **gone, "error": str(error)})
         raise
 
