@@ -12,7 +12,6 @@ from typing import Any
 
 from ..errors import InvalidFlow, Problem
 from ..expr.ast import Path, Ref
-from ..expr.compile import MISSING
 from ..values import Json
 from .frame import FIRST, ITEM, KEY, PARENT, PREV, RUN, STATE, Frame, Outcome, Region, Spot, status_in, value_in
 
@@ -133,12 +132,7 @@ class Scope:
 
     def _state(self, path: Path) -> tuple[Getter, Path]:
         view = self.view()
-        if not path:
-            return (lambda frame: dict(view(frame))), ()
-        name = path[0]
-        if self.spot is None or self.spot.view_slot is None:
-            return (lambda frame: frame[STATE].get(name, MISSING)), path[1:]
-        return (lambda frame: view(frame).get(name, MISSING)), path[1:]
+        return (view, path) if path else ((lambda frame: dict(view(frame))), ())
 
 
 def _up(hops: int, slot: int) -> Getter:
