@@ -28,11 +28,14 @@ class Lane:
 
     __slots__ = ("before", "helpers", "late", "late_since", "least", "outer", "since", "spot", "task", "track")
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
+    task: asyncio.Task[Any]
+
+    def __init__(self, task: asyncio.Task[Any] | None = None) -> None:
+        if task is not None:  # else it is still to be made, and will be told its lane
+            self.task = task
+        self.before = task.cancelling() if task is not None else 0
         self.outer: Lane | None = None  # the lane of the run that has called us in its task
         self.helpers: list[Lane] | None = None  # those of tasks that share its work and are not looked up
-        self.before = task.cancelling()
         self.since = 0.0
         self.spot: Spot | None = None
         self.track: list[Any] | None = None

@@ -140,7 +140,7 @@ def graph(
     record is a flat list too: the frame, None, then node, start, end in the order they ended.
 
     A node whose call has come to its end and only has to be committed is left aside until nothing
-    else is ready: so a hundred that return at once are one batch, and no task is made for any."""
+    else is ready: so a hundred that return at once are one batch, for which there is one more task at most."""
     table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _waiting(needs), strict=True)]
     counts, found, most = [len(before) for before in needs], searched(cells), limit or len(cells)
     roots = [index for index, left in enumerate(counts) if not left]
@@ -152,14 +152,16 @@ async def _play(work: _Work, frame: Frame) -> Yield:
     """Run one instance of a graph to its end."""
     table, counts, roots, limit, most, found, finish, tell, waits = work
     track: list[Any] = [frame, None]
-    run_ = frame[RUN]
+    run_, home = frame[RUN], frame[LANE]
     run_.records.append(track)
     add, left, ready = track.extend, counts.copy(), deque(roots)
     pledged: deque[tuple[Pledge, Any, Hook | None, int, Spot, float]] = deque()
     pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
 
-    async def drain(given: Lane | None = None) -> None:
-        lane = given if given is not None else spill.join()
+    async def drain(lane: Lane) -> None:
+        helps = lane is not home
+        if helps and found:
+            spill.join(lane)
         spot: Any = None
         outer, lane.track = lane.track, None
         try:
@@ -195,23 +197,23 @@ async def _play(work: _Work, frame: Frame) -> Yield:
                         push(index)
         except BaseException as exc:  # noqa: BLE001 - it goes on
             raised = failure(exc, spot, frame, lane)
-            if given is None and spill.fail(raised, lane):
+            if helps and spill.fail(raised, lane):
                 return
             raise raised from raised.__cause__
         finally:
             lane.spot, lane.track = None, outer
-            if given is None:
+            if helps:
                 spill.leave(lane)
 
-    kind: Made = _counted(run_) if waits else Spill
-    # What only waits for its commit needs one more lane, not one for each.
-    spill = kind(drain, lambda: len(ready) + bool(pledged), limit, frame[LANE], found)
+    spill = _spill(run_, waits)(drain, lambda: len(ready) + bool(pledged), limit, home, found)
     await spill.run()
     return finish(frame)
 
 
-def _counted(run: Any) -> Made:
-    """What runs things at once in a flow that has waits: it is known when they are all that is left."""
+def _spill(run: Any, waits: bool) -> Made:
+    """What runs things at once; in a flow that has waits, it is known when they are all that is left."""
+    if not waits:
+        return Spill
     from .waits import Counted
 
     return partial(Counted, run.waits)
@@ -252,11 +254,13 @@ def many(
         count = len(items)
         out: list[Any] = [None] * count
         claimed = 0
-        alone = limit == 1 or count == 1
+        alone, home = limit == 1 or count == 1, lane_of_task()
 
-        async def drain(given: Lane | None = None) -> None:
+        async def drain(lane: Lane) -> None:
             nonlocal claimed
-            lane = given if given is not None else spill.join()
+            helps = lane is not home
+            if helps and found:
+                spill.join(lane)
             try:
                 while claimed < count and not spill.closing:
                     index = claimed
@@ -265,15 +269,14 @@ def many(
                         spill.offer()
                     out[index] = await run(open_(frame, index, items[index], lane))
             except BaseException as exc:
-                if given is None and spill.fail(exc, lane):
+                if helps and spill.fail(exc, lane):
                     return
                 raise
             finally:
-                if given is None:
+                if helps:
                     spill.leave(lane)
 
-        made: Made = _counted(frame[RUN]) if waits else Spill
-        spill = made(drain, lambda: count - claimed, limit, lane_of_task(), found)
+        spill = _spill(frame[RUN], waits)(drain, lambda: count - claimed, limit, home, found)
         if count:
             await spill.run()
         return out

@@ -23,13 +23,13 @@ class Spill:
 
     `drain(lane)` claims pieces of work until there are none left or `closing` is set; `pending()`
     counts those unclaimed; at most `limit` drains run at once, the caller's included. In a helper's
-    task it is `drain()`, which accounts for itself by `join`, `fail` and `leave`: a coroutine of ours
-    around it, or a done-callback, would cost as much as the rest. `found`: whether anything in there
-    looks for its lane by its task.
+    task, which has another lane than the caller's, it accounts for itself by `join`, `fail` and `leave`: a
+    coroutine of ours around it, or a done-callback, would cost as much as the rest. `found`: whether
+    anything in there looks for its lane by its task.
     """
 
     __slots__ = (
-        "closing", "cut", "drain", "error", "found", "handle", "lane", "limit", "live", "loop", "pending", "tasks",
+        "closing", "cut", "drain", "error", "found", "handle", "helpers", "lane", "limit", "live", "loop", "pending",
         "waiter",
     )  # fmt: skip
 
@@ -37,7 +37,7 @@ class Spill:
         self.loop = asyncio.get_running_loop()
         self.drain, self.pending, self.limit, self.lane, self.found = drain, pending, limit, lane, found
         self.handle: asyncio.Handle | None = None
-        self.tasks: list[asyncio.Task[None]] = []
+        self.helpers: list[Lane] = []
         self.live = 0
         self.waiter: asyncio.Future[None] | None = None  # set while the caller has nothing to do
         self.error: BaseException | None = None
@@ -61,20 +61,16 @@ class Spill:
         if more > 0:
             self.live += more
             create, drain = self.loop.create_task, self.drain
-            self.tasks += [create(drain()) for _ in range(more)]
+            lanes = [Lane() for _ in range(more)]
+            for lane in lanes:
+                lane.task = create(drain(lane))
+            self.helpers += lanes
+            if not self.found:
+                self.lane.helpers = self.helpers
 
-    def join(self) -> Lane:
-        """The lane of a helper, whose task this is."""
-        task = asyncio.current_task(self.loop)
-        assert task is not None
-        lane = Lane(task)
-        if self.found:
-            watch_of(self.loop).add(lane, self.lane.least, clock())
-        elif self.lane.helpers is None:
-            self.lane.helpers = [lane]
-        else:
-            self.lane.helpers.append(lane)
-        return lane
+    def join(self, lane: Lane) -> None:
+        """A helper begins, whose task this is; only where its lane is `found`."""
+        watch_of(self.loop).add(lane, self.lane.least, clock())
 
     def leave(self, lane: Lane) -> None:
         """The helper is done."""
@@ -90,9 +86,9 @@ class Spill:
         that is all that is to be done about it: what is no Exception goes on in the helper's task, too."""
         if self.error is None and not self.closing:
             self.error, self.closing = exc, True
-            for other in self.tasks:
-                if other is not lane.task:
-                    other.cancel()
+            for other in self.helpers:
+                if other is not lane:
+                    other.task.cancel()
             if self.waiter is None:
                 self.cut = True
                 self.lane.task.cancel()
@@ -132,10 +128,11 @@ class Spill:
                 self.handle = None
 
     async def _cancel_rest(self) -> None:
-        for task in self.tasks:
+        tasks = [lane.task for lane in self.helpers]
+        for task in tasks:
             task.cancel()
         again: asyncio.CancelledError | None = None
-        while left := [task for task in self.tasks if not task.done()]:
+        while left := [task for task in tasks if not task.done()]:
             try:
                 await asyncio.wait(left)
             except asyncio.CancelledError as exc:

@@ -322,9 +322,9 @@ class Counted(Spill):
     def __init__(
         self, waits: Waits, drain: Drain, pending: Callable[[], int], limit: int | None, lane: Lane, found: bool
     ) -> None:
-        async def counted(*given: Lane) -> None:
+        async def counted(lane: Lane) -> None:
             try:
-                await drain(*given)
+                await drain(lane)
             finally:
                 waits.look_soon()
 
