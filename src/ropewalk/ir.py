@@ -256,7 +256,8 @@ def refs_inside(what: Node | Graph) -> list[Ref]:
         if kind is Ref:
             found.append(value)
         elif kind is Obj:
-            stack.extend(inner for _, inner in value.fields)
+            for _, inner in value.fields:
+                stack.append(inner)
         elif kind is Lit or kind is Var or value is None:
             continue
         elif kind is Node:
@@ -278,7 +279,8 @@ def refs_inside(what: Node | Graph) -> list[Ref]:
         elif kind is tuple:
             stack.extend(value)
         else:
-            stack.extend(getattr(value, name) for name in part_fields(kind))
+            for name in part_fields(kind):
+                stack.append(getattr(value, name))
     return found
 
 
