@@ -30,7 +30,7 @@ import documents  # noqa: E402
 
 DOCS = HERE.parent / "docs" / "pictures"
 TOKEN = "only-for-pictures"
-WIDTHS = {390: 844, 820: 1180, 1440: 900}
+WIDTHS = {360: 780, 768: 1024, 1280: 800}
 THEMES = ("light", "dark")
 CHROMIUM = "/usr/bin/chromium"
 
@@ -80,7 +80,7 @@ VIEWS = [
     View("run-event", "/runs/delivery-1"),
     View("run-partial", "/runs/partial?node=each%2Fstock"),
     View("run-agent", "/runs/agent"),
-    View("run-agent-node", "/runs/agent?node=rounds%2Fmodel"),
+    View("run-agent-node", "/runs/agent?node=agent%2Fturn"),
     View("run-costs", "/runs/agent?view=costs"),
     View("run-data", "/runs/digest-1?view=data"),
     View("run-hebrew", "/runs/strange-0?node=%D7%97%D7%99%D7%A4%D7%95%D7%A9"),
@@ -115,6 +115,9 @@ VIEWS = [
     View("tools", "/tools"),
     View("tools-empty", "/tools", "empty"),
     View("tools-select", "/tools?for=give+money+back+to+a+customer"),
+    View("tools-huge", "/tools", "huge"),
+    View("tools-huge-select", "/tools?for=read+the+invoices+of+a+customer", "huge"),
+    View("tool-huge", "/tools/ledger_reconcile_invoices", "huge"),
     View("tools-none", "/tools", act=lambda page: page.get_by_role("searchbox").fill("zzzzzz")),
     View("tool", "/tools/search_news", act=fill("Arguments (JSON)", '{"topic": "rope"}', "Call")),
     View("tool-refused", "/tools/search_news", act=fill("Arguments (JSON)", '{"topic": 5}', "Call")),
@@ -126,9 +129,9 @@ VIEWS = [
     View("unauthorised", "/runs", token=False),
 ]
 FOR_DOCS = {
-    ("runs", 1440, "light"), ("run", 1440, "light"), ("timeline", 1440, "dark"), ("diff", 1440, "light"),
-    ("large", 1440, "light"), ("definition", 1440, "light"), ("tools-select", 1440, "light"),
-    ("run-costs", 1440, "dark"), ("run-waiting", 390, "light"), ("runs", 390, "dark"),
+    ("runs", 1280, "light"), ("run", 1280, "light"), ("timeline", 1280, "dark"), ("diff", 1280, "light"),
+    ("large", 1280, "light"), ("definition", 1280, "light"), ("tools-select", 1280, "light"),
+    ("run-costs", 1280, "dark"), ("run-waiting", 360, "light"), ("runs", 360, "dark"),
 }  # fmt: skip
 
 
@@ -137,7 +140,9 @@ def served(project: str, folder: Path) -> Iterator[str]:
     """A project of this name, filled, and a server over it; gives its address."""
     if not (folder / "ropewalk.toml").exists():
         shutil.copytree(HERE / "pictured", folder, dirs_exist_ok=True)
-        modules = "" if project == "empty" else '[tools]\nmodules = ["tools"]\n'
+        modules = {"empty": "", "huge": '[tools]\nmodules = ["tools", "many_tools"]\n'}.get(
+            project, '[tools]\nmodules = ["tools"]\n'
+        )
         (folder / "ropewalk.toml").write_text(modules)
         if project != "empty":
             subprocess.run([sys.executable, "fill.py", project], cwd=folder, check=True)
@@ -179,7 +184,7 @@ def take(browser: Browser, url: str, view: View, width: int, theme: Any, file: P
     """One picture; gives what is wrong that a program can see."""
     context = browser.new_context(
         viewport={"width": width, "height": WIDTHS[width]}, color_scheme=theme, base_url=url, reduced_motion="reduce",
-        has_touch=width == 390,
+        has_touch=width == 360,
     )  # fmt: skip
     context.set_default_timeout(15_000)
     page = context.new_page()
@@ -205,7 +210,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", type=Path, metavar="DIR", help="every view in both themes and three widths")
     parser.add_argument("--only", default="", help="only views whose name begins with this; several with commas")
-    parser.add_argument("--shapes", default="", help="only such as 390-light,1440-dark")
+    parser.add_argument("--shapes", default="", help="only such as 360-light,1280-dark")
     parser.add_argument("--projects", type=Path, help="keep the filled projects there, and use them again")
     given = parser.parse_args()
     home = given.projects or Path(tempfile.mkdtemp())
@@ -221,7 +226,7 @@ def main() -> None:
                         if given.all:
                             file = given.all / f"{view.name}-{width}-{theme}.png"
                         elif (view.name, width, theme) in FOR_DOCS:
-                            file = DOCS / f"{'phone-' * (width == 390)}{view.name}.png"
+                            file = DOCS / f"{'phone-' * (width == 360)}{view.name}.png"
                         else:
                             continue
                         wrong += take(browser, url, view, width, theme, file)

@@ -5,6 +5,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 export type RunLine = {
   id: string; name: string; kind: string; status: string; startTime: string; endTime: string | null;
   currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean;
+  errorMessage?: string | null;  // in a list
 };
 export type Step = {
   path: string; node: string; kind: string; status: "ok" | "failed" | "skipped" | "decided";

@@ -1,5 +1,5 @@
 // Stored definitions and the project's files, their graphs, and starting them; or a document that is only run.
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { ask, type Definition as Whole, type DefinitionLine, type Graph as Given, type Json, type Problem } from "./api";
 import { Graph } from "./graph";
 import { Act, Empty, JsonField, Problems, Trouble, Value, When, arrows, readJson, useAsked, useTitle } from "./parts";
@@ -46,6 +46,10 @@ function RunDocument({ open }: { open: boolean }) {
   const [input, setInput] = useState("");
   const [checked, setChecked] = useState<{ valid: boolean; problems: Problem[]; warnings: Problem[]; graph?: Given } | null>(null);
   const [chosen, setChosen] = useState<string | null>(null);
+  const verdict = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (checked) verdict.current?.scrollIntoView({ block: "nearest" });
+  }, [checked]);
   return (
     <details className="panel" open={open || undefined}>
       <summary>Run a document</summary>
@@ -61,8 +65,12 @@ function RunDocument({ open }: { open: boolean }) {
           go(runPlace(begun.runId));
         }}>Start</Act>
       </div>
-      {checked && <p role="status">{checked.valid ? "✓ Nothing is wrong with it." : "✕ It cannot run:"}</p>}
-      {checked && <Problems of={[...checked.problems, ...checked.warnings]} />}
+      {checked && (
+        <div className="verdict" ref={verdict}>
+          <p role="status">{checked.valid ? "✓ Nothing is wrong with it." : "✕ It cannot run:"}</p>
+          <Problems of={[...checked.problems, ...checked.warnings]} />
+        </div>
+      )}
       {checked?.graph && <div className="work"><Graph key={JSON.stringify(checked.graph)} graph={checked.graph} chosen={chosen} choose={setChosen} /></div>}
     </details>
   );

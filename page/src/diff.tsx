@@ -32,7 +32,7 @@ export function Diff({ a, b }: { a: string; b: string }) {
                 {[found.a, found.b].map((one, i) => (
                   <th key={i} scope="col">
                     {"AB"[i]}: <Link to={runPlace(one.id)}>{one.name || one.id}</Link><br />
-                    <code>{one.id}</code><br /><Status is={one.status} /> {took(one.ms)}
+                    <code>{one.id}</code><br /><span className="ended"><Status is={one.status} /> {took(one.ms)}</span>
                   </th>
                 ))}
               </tr>

@@ -34,7 +34,7 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
             aria-label={`${open ? "Close" : "Open"} ${box.title}`}
             onClick={(event) => (event.stopPropagation(), data.toggle(box.key))}
           >
-            {open ? "−" : `+${box.places.length - (box.node ? 1 : 0)}`}
+            {open ? "−" : box.kind === "piece" ? "+" : `+${box.places.length - (box.node ? 1 : 0)}`}
           </button>
         )}
       </div>
@@ -47,7 +47,7 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
   );
 });
 
-const LEAST = 0.62, READABLE = 0.75;  // what can still be read, and is read well
+const LEAST = 0.7, READABLE = 0.85;  // what can still be read, and is read well
 /** So many stay drawn where they are, and moving the picture moves one layer. */
 const MOST_KEPT = 120;
 const TYPES = { box: BoxNode };
@@ -149,10 +149,11 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
   );
 }
 
-/** The left edge of a view that has the first node in its middle. */
+/** The left edge of a view that has the first node in its middle, or the beginning of one that is wider. */
 function middle(nodes: Shown[], width: number, zoom: number): number {
   const first = nodes.reduce((a, b) => (!b.parentId && b.position.y < a.position.y ? b : a));
-  return width / 2 - (first.position.x + WIDTH / 2) * zoom;
+  const wide = first.width ?? WIDTH;
+  return wide * zoom > width - 32 ? 16 - first.position.x * zoom : width / 2 - (first.position.x + wide / 2) * zoom;
 }
 
 function planOf(box: Box, open: Set<string>, boxes: Map<string, Box>): Plan {
@@ -208,7 +209,7 @@ function shown(
       const id = `${source}→${target}`;
       if (!source || !target || source === target || seen.has(id)) continue;
       seen.add(id);
-      edges.push({ id, source, target, focusable: false, className: mine ? "mine" : undefined, zIndex: mine ? 1 : 0, markerEnd: { type: MarkerType.ArrowClosed } });
+      edges.push({ id, source, target, focusable: false, className: mine ? "mine" : undefined, zIndex: mine ? 1 : 0, markerEnd: { type: MarkerType.ArrowClosed, color: mine ? "var(--link)" : "var(--edge)" } });
     }
     for (const one of owner.inner) if (open.has(one.key)) join(one);
   };

@@ -7,7 +7,7 @@ export type Size = { width: number; height: number };
 /** Lays out one region: the top left corner of each of its boxes. */
 export type How = (plan: Plan, sizes: Size[]) => [number, number][];
 
-export const WIDTH = 208, HEIGHT = 60;
+export const WIDTH = 220, HEIGHT = 60;
 /** Boxes in a row. */
 export const MOST_ABREAST = 12;
 export const GAP_X = 28, GAP_Y = 44, PAD = 16, HEAD = 62;

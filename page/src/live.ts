@@ -5,6 +5,8 @@ import { empty, takeEvent, takeRun, type States } from "./states";
 
 const POLL = 2000;
 const REFRESH = 1500;
+/** A run that takes long to ask for is asked for less often: so many times that time apart. */
+const LEISURE = 5;
 
 export function useRun(id: string) {
   const [run, setRun] = useState<Run | null>(null);
@@ -25,11 +27,12 @@ export function useRun(id: string) {
   useEffect(() => {
     const stop = new AbortController();
     let source: EventSource | null = null;
-    let timer = 0, frame = 0, refresh = 0, failed = 0;
+    let timer = 0, frame = 0, refresh = 0, failed = 0, took = 0;
     let over = false;
     states.current = empty();
 
     const load = async () => {
+      const begun = performance.now();
       try {
         const found = await ask<Run>(runAt(id), undefined, stop.signal);
         if (stop.signal.aborted) return null;
@@ -37,6 +40,7 @@ export function useRun(id: string) {
         setRun(found);
         setError(null);
         setVersion((n) => n + 1);
+        took = performance.now() - begun;
         return found;
       } catch (problem) {
         if (!stop.signal.aborted) setError(problem);
@@ -50,7 +54,7 @@ export function useRun(id: string) {
     };
     const show = () => {
       frame ||= requestAnimationFrame(() => ((frame = 0), setVersion((n) => n + 1)));
-      refresh ||= window.setTimeout(() => ((refresh = 0), void (over || load())), REFRESH);
+      refresh ||= window.setTimeout(() => ((refresh = 0), void (over || load())), Math.max(REFRESH, LEISURE * took));
     };
     const follow = () => {
       source = new EventSource(runAt(id, "/events"));

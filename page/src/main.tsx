@@ -10,22 +10,22 @@ import { RunView } from "./run";
 import { Runs } from "./runs";
 import { useTheme } from "./theme";
 import { Tools } from "./tools";
-import { Waits } from "./waits";
+import { useWaits, Waits } from "./waits";
 
 const VIEWS = [["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["tools", "Tools"]];
 const KEYS = [
-  ["/", "to the search of this view"], ["↓ ↑ or j k", "along a list; ↓ from the search into it"], ["Enter", "open; in a graph: select"],
+  ["/", "to the search of this view"], ["↓ ↑ j k", "along a list; ↓ from the search into it"], ["Enter", "open; in a graph: select"],
   ["Tab", "to the next thing, nodes of a graph too"], ["← →", "between the tabs of a run"],
-  ["g then r, w, d, t", "runs, waiting, definitions, tools"],
+  ["g r", "runs"], ["g w", "waiting"], ["g d", "definitions"], ["g t", "tools"],
   ["Esc", "close what is open"], ["?", "this list"],
 ];
 
-function View({ parts, query }: ReturnType<typeof usePlace>) {
+function View({ parts, query, waits }: ReturnType<typeof usePlace> & { waits: ReturnType<typeof useWaits> }) {
   const [view = "runs", first, second] = parts;
   if (view === "runs" && first && second === "diff") return <Diff a={first} b={query.get("with") ?? ""} />;
   if (view === "runs" && first) return <RunView key={first} id={first} query={query} />;
-  if (view === "runs") return <Runs query={query} />;
-  if (view === "waiting") return <Waits />;
+  if (view === "runs") return <Runs query={query} waits={waits.found} />;
+  if (view === "waiting") return <Waits {...waits} />;
   if (view === "definitions" && first && second) return <Definition kind={first} id={second} />;
   if (view === "definitions") return <Definitions />;
   if (view === "tools") return <Tools chosen={first} query={query} />;
@@ -37,6 +37,8 @@ function Page() {
   const [theme, turn] = useTheme();
   const [help, setHelp] = useState(false);
   const first = useRef("");
+  const waits = useWaits();
+  const count = waits.found?.length ?? 0;
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
@@ -68,17 +70,19 @@ function Page() {
         <Link to="/runs" className="name">Ropewalk</Link>
         <nav aria-label="Views">
           {VIEWS.map(([name, title]) => (
-            <Link key={name} to={`/${name}`} aria-current={view === name ? "page" : undefined}>{title}</Link>
+            <Link key={name} to={`/${name}`} aria-current={view === name ? "page" : undefined}>
+              {title}{name === "waiting" && count > 0 && <span className="badge">{count > 99 ? "99+" : count}</span>}
+            </Link>
           ))}
         </nav>
         <button className="plain icon" onClick={turn} title={`Theme: ${theme}`} aria-label="Dark or light">◐</button>
         <button className="plain icon" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
       </header>
-      <main id="main"><View {...place} /></main>
+      <main id="main"><View {...place} waits={waits} /></main>
       {help && (
         <Dialog title="Keys" onClose={() => setHelp(false)}>
           <dl className="keys">
-            {KEYS.map(([key, does]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{does}</dd></div>)}
+            {KEYS.map(([key, does]) => <div key={key}><dt>{key.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd>{does}</dd></div>)}
           </dl>
         </Dialog>
       )}

@@ -1,14 +1,14 @@
 // What is known of one node: as it is written, and in each round or item what came of it.
 import { useEffect, useMemo, useRef, useState } from "react";
 import { ask, runAt, type Graph, type GraphNode, type Json, type Region } from "./api";
-import { Act, Status, Value, mark, took, useAsked } from "./parts";
+import { Act, Status, Value, mark, messageOf, took, useAsked } from "./parts";
 import { last, statusOf, type Instance, type States } from "./states";
 
 const MOST_LISTED = 300, MOST_BESIDE = 12;
 
-export function NodePanel({ run, place, choose, graph, states, version, over, base, setBase, close, retry, fork }: {
+export function NodePanel({ run, place, choose, graph, states, version, over, base, setBase, close, toIt, retry, fork }: {
   run: string; place: string; choose: (place: string) => void; graph: Graph; states: States; version: number; over: boolean; base: string | null;
-  setBase: (base: string) => void; close: () => void; retry: ((path: string) => Promise<unknown>) | null;
+  setBase: (base: string) => void; close: () => void; toIt: boolean; retry: ((path: string) => Promise<unknown>) | null;
   fork: (path: string) => void;
 }) {
   const [node, region] = useMemo(() => find(graph, place) ?? [null, null], [graph, place]);
@@ -23,7 +23,7 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
     const narrow = matchMedia("(max-width: 899px)").matches;
-    if (narrow) panel.current?.scrollIntoView({ block: "nearest" });
+    if (narrow && toIt) panel.current?.scrollIntoView({ block: "nearest" });
   }, [place]);
   return (
     <aside className="node" aria-label={`Node ${place}`} ref={panel} onKeyDown={(event) => event.key === "Escape" && close()}>
@@ -47,8 +47,20 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
           <small>{instances.length.toLocaleString()} instances{listed.length < instances.length && `, ${listed.length} listed`}</small>
         </div>
       )}
+      {instance && <Ended instance={instance} />}
+      {instance && (
+        <div className="acts">
+          {retry && <Act title="This node and what comes behind it are run anew" does={() => retry(instance.base)}>Retry from here</Act>}
+          <button title="A new run, in which this node is run anew" onClick={() => fork(instance.base)}>Fork from here…</button>
+        </div>
+      )}
       {instance && <Came run={run} instance={instance} states={states} calls={node?.kind === "Call"} />}
-      {!instance && <p className="hint">{over ? "The run did not come to this node, or nothing was recorded of it." : "The run has not come to this node yet."}</p>}
+      {!instance && (
+        <p className="hint">
+          {!node ? "The definition of this run has no such node."
+            : over ? "The run did not come to this node, or nothing was recorded of it." : "The run has not come to this node yet."}
+        </p>
+      )}
       {node && region && <Beside node={node} region={region} choose={choose} />}
       {node && node.lines.length > 0 && (
         <section className="value">
@@ -56,10 +68,6 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
           <ul className="lines">{node.lines.map((line, i) => <li key={i}><code>{line}</code></li>)}</ul>
         </section>
       )}
-      <div className="acts">
-        {retry && instance && <Act does={() => retry(instance.base)}>Retry from here</Act>}
-        {instance && <button onClick={() => fork(instance.base)}>Fork from here…</button>}
-      </div>
     </aside>
   );
 }
@@ -77,7 +85,7 @@ function Beside({ node, region, choose }: { node: GraphNode; region: Region; cho
         <div key={title}>
           <dt>{title}</dt>
           <dd>
-            {ids.slice(0, MOST_BESIDE).map((id) => <button key={id} className="chip" onClick={() => choose(path(id))}>{id}</button>)}
+            {ids.slice(0, MOST_BESIDE).map((id) => <button key={id} className="chip" title={id} onClick={() => choose(path(id))}>{id}</button>)}
             {ids.length > MOST_BESIDE && <small>and {(ids.length - MOST_BESIDE).toLocaleString()} more</small>}
           </dd>
         </div>
@@ -88,18 +96,19 @@ function Beside({ node, region, choose }: { node: GraphNode; region: Region; cho
 
 /** What a call was given: the server finds it out, as a journal keeps only its digest. */
 function Input({ run, base, status }: { run: string; base: string; status: string }) {
-  const { found } = useAsked(
+  const { found, error } = useAsked(
     (signal) => ask<{ arguments: Record<string, Json> }>(runAt(run, `/arguments?node=${encodeURIComponent(base)}`), undefined, signal),
     [run, base, status],
   );
   const given = found?.arguments[base];
+  if (!found && !error) return <div className="value"><h4>Input</h4><p className="hint" role="status">Loading…</p></div>;
   return given === undefined ? null : <Value of={given} label="Input" />;
 }
 
-function Came({ run, instance, states, calls }: { run: string; instance: Instance; states: States; calls: boolean }) {
-  const attempts = [...instance.attempts.values()];
+/** How it ended: when, and if it failed, why. */
+function Ended({ instance }: { instance: Instance }) {
   const end = last(instance);
-  const items = itemsOf(instance, states);
+  const about = end.error && typeof end.error === "object" && !Array.isArray(end.error) ? end.error : {};
   return (
     <>
       {end.started !== null && (
@@ -110,6 +119,24 @@ function Came({ run, instance, states, calls }: { run: string; instance: Instanc
           {end.replayed && <div><dt>Called</dt><dd>not again: it was recorded before</dd></div>}
         </dl>
       )}
+      {end.status === "failed" && (
+        <div className="trouble">
+          <h3 dir="auto">Error: {messageOf(end.error) || "nothing is said of it"}</h3>
+          {typeof about.kind === "string" && <small>{about.kind}{about.retryable === false && ", which another try would not mend"}</small>}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Came({ run, instance, states, calls }: { run: string; instance: Instance; states: States; calls: boolean }) {
+  const attempts = [...instance.attempts.values()];
+  const end = last(instance);
+  const items = itemsOf(instance, states);
+  return (
+    <>
+      {calls && end.status !== "skipped" && <Input run={run} base={instance.base} status={end.status} />}
+      {items.map(([path, item]) => <Value key={path} of={item} label={`Item of ${path}`} />)}
       {attempts.length > 1 && (
         <table className="attempts">
           <caption>Attempts</caption>
@@ -120,27 +147,22 @@ function Came({ run, instance, states, calls }: { run: string; instance: Instanc
                 <td>{i + 1}</td>
                 <td><Status is={one.status} /></td>
                 <td>{one.started !== null && one.ended !== null && took(one.ended - one.started)}</td>
-                <td>{message(one.error)}</td>
+                <td dir="auto">{i > 0 && one.error != null && messageOf(one.error) === messageOf(attempts[i - 1].error) ? <em>the same</em> : messageOf(one.error)}</td>
               </tr>
             ))}
           </tbody>
         </table>
       )}
-      {calls && end.status !== "skipped" && <Input run={run} base={instance.base} status={end.status} />}
-      {items.map(([path, item]) => <Value key={path} of={item} label={`Item of ${path}`} />)}
       {end.reason && <p>Skipped: {end.reason}</p>}
       {end.decision !== undefined && end.decision !== null && <Value of={end.decision} label={Array.isArray(end.decision) ? `Items, ${end.decision.length.toLocaleString()}` : "Decision"} />}
       {end.status === "ok" && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
-      {end.status === "failed" && <Value of={end.error ?? null} label={`Error: ${message(end.error)}`} />}
+      {end.status === "failed" && <Value of={end.error ?? null} label="Error, as it is recorded" />}
     </>
   );
 }
 
 const clock = (at: number) => CLOCK.format(at);
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
-
-const message = (error: Json | undefined) =>
-  error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
 
 /** What each loop around an instance was at: its input from there. */
 function itemsOf(instance: Instance, states: States): [string, Json][] {

@@ -86,6 +86,10 @@ export function Value({ of, label }: { of: Json | undefined; label: string }) {
   );
 }
 
+/** What an error says, as tools, nodes and runs record theirs. */
+export const messageOf = (error: Json | undefined) =>
+  error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
+
 export function Trouble({ error }: { error: unknown }) {
   if (!error) return null;
   const problems: Problem[] = error instanceof Refused ? error.problems : [];
@@ -141,8 +145,8 @@ export function useAsked<T>(get: ((signal: AbortSignal) => Promise<T>) | null, a
 }
 
 /** A button that does something on the server, and says what went wrong. */
-export function Act({ does, children, kind = "", label }: {
-  does: () => Promise<unknown>; children: ReactNode; kind?: string; label?: string;
+export function Act({ does, children, kind = "", label, title }: {
+  does: () => Promise<unknown>; children: ReactNode; kind?: string; label?: string; title?: string;
 }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
@@ -152,6 +156,7 @@ export function Act({ does, children, kind = "", label }: {
         className={kind}
         disabled={busy}
         aria-label={label}
+        title={title}
         onClick={async () => {
           setBusy(true);
           setError(null);

@@ -4,9 +4,13 @@ import { useSyncExternalStore, type AnchorHTMLAttributes } from "react";
 const heard = new Set<() => void>();
 addEventListener("popstate", () => heard.forEach((hear) => hear()));
 
+/** Whether one has gone anywhere since the page was opened: only then it may scroll to what is chosen. */
+export let moved = false;
+
 export function go(to: string, replace = false) {
   if (to === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", to);
+  moved = true;
   heard.forEach((hear) => hear());
   if (!replace) scrollTo(0, 0);
 }

@@ -1,5 +1,5 @@
 // One run: its graph or time line, what was chosen in it, and what can be done with it.
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { ask, ENDED, runAt, standing, type Json, type Region, type Run } from "./api";
 import { Answer } from "./answer";
 import { costsOf, dollars, tokens, total, type Cost } from "./cost";
@@ -7,9 +7,9 @@ import { Costs } from "./costs";
 import { Graph } from "./graph";
 import { useRun } from "./live";
 import { NodePanel } from "./node";
-import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, readJson, tabs, took, useTitle } from "./parts";
+import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace, setQuery } from "./place";
-import { statusOf, sum } from "./states";
+import { baseOf, last, statusOf, sum, type Instance } from "./states";
 import { TimeLine } from "./timeline";
 
 type Begun = { runId: string; status: string };
@@ -20,10 +20,12 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   const [forkAt, setForkAt] = useState<string[]>([]);
   const [chosen, setChosen] = useState<string | null>(query.get("node"));
   const [instance, setInstance] = useState<string | null>(null);
+  const byHand = useRef(false);
   const view = query.get("view") ?? "graph";
   const inGraph = view !== "data" && view !== "costs";
   const over = run !== null && (ENDED.has(run.status) || run.interrupted);
   const choose = (place: string | null, base: string | null = null) => {
+    byHand.current = true;
     setChosen(place);
     setInstance(base);
     setQuery("node", place);
@@ -34,9 +36,16 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
     () => [...states.instances.values()].filter((one) => statusOf(one, over) === "failed").slice(0, 5),
     [states, version, over],
   );
+  // Who opens a run that failed wants to see why: the first failure is shown, unless something was chosen.
+  useEffect(() => {
+    if (byHand.current || chosen || !over || !failed.length) return;
+    setChosen(failed[0].place);
+    setInstance(failed[0].base);
+  }, [failed, over]);
   const costs = useMemo(() => costsOf(run?.nodes ?? []), [run]);
   // As long as its process lives a run that only waits is running; what one wants to know is that it waits.
-  const waits = run?.status === "running" && run.waitingFor.length > 0 && !works(states, over);
+  const asked = run?.waitingFor.filter((wait) => waitsStill(states.instances.get(baseOf(wait.path)))) ?? [];
+  const waits = run?.status === "running" && asked.length > 0 && !works(states, over);
   const status = !run ? "" : waits && standing(run) === "running" ? "waiting" : standing(run);
   useTitle(run ? `${run.name || run.id}: ${status}` : "");
   if (!run) return <Missing id={id} error={error} />;
@@ -47,10 +56,10 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         <h1 dir="auto">{run.name || run.id}</h1>
         <span role="status"><Status is={status} /></span>
         <div className="acts">
-          {goes && <Act kind="danger" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
-          {(run.interrupted || run.status === "waiting") && <Act kind="main" does={() => act("/resume")}>Resume</Act>}
-          {over && !run.interrupted && run.status !== "completed" && <Act kind="main" does={() => act("/retry")}>Retry</Act>}
-          <button onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>
+          {goes && <Act kind="danger" title="What is under way is cancelled" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
+          {(run.interrupted || run.status === "waiting") && <Act kind="main" title="Goes on where it was left; what is recorded is not called again" does={() => act("/resume")}>Resume</Act>}
+          {over && !run.interrupted && run.status !== "completed" && <Act kind="main" title="Goes on from what failed; what is recorded is not called again" does={() => act("/retry")}>Retry</Act>}
+          <button title="A new run, with another input" onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>
           <button onClick={() => setDialog("compare")}>Compare…</button>
         </div>
       </div>
@@ -67,8 +76,8 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         {costs.length > 0 && <Spent costs={costs} />}
       </p>
       <Trouble error={error} />
-      {run.waitingFor.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.id} wait={wait} done={again} />)}
-      <Ended run={run} failed={failed.map((one) => one.base)} count={counts.failed ?? 0} choose={(base) => choose(placeIn(base), base)} />
+      {asked.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.id} wait={wait} done={again} />)}
+      <Ended run={run} failed={failed} count={counts.failed ?? 0} choose={(base) => choose(placeIn(base), base)} />
       <div className="tabs" role="tablist" aria-label="View of the run" onKeyDown={tabs}>
         {[["graph", "Graph"], ["time", "Time line"], ["data", "Input and result"], ...(costs.length ? [["costs", "Costs"]] : [])].map(([name, title]) => (
           <button key={name} role="tab" aria-selected={view === name} tabIndex={view === name ? 0 : -1} onClick={() => setQuery("view", name === "graph" ? null : name)}>{title}</button>
@@ -95,7 +104,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
           <NodePanel
             key={chosen} run={run.id} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
             base={instance} setBase={setInstance} close={() => choose(null)}
-            retry={over && !run.interrupted ? (path) => act("/retry", { nodes: [path] }) : null}
+            toIt={byHand.current} retry={over && !run.interrupted ? (path) => act("/retry", { nodes: [path] }) : null}
             fork={(path) => (setForkAt([path]), setDialog("fork"))}
           />
         )}
@@ -113,6 +122,7 @@ function works(states: ReturnType<typeof useRun>["states"], over: boolean): bool
   return all.some((one) => statusOf(one, over) === "running" && !waiting.some((base) => base.startsWith(one.base)));
 }
 
+const waitsStill = (instance: Instance | undefined) => !instance || last(instance).status === "waiting";
 const placeIn = (base: string) => base.replace(/\[\w+\]/g, "");
 
 function Elapsed({ run }: { run: Run }) {
@@ -143,16 +153,22 @@ function Missing({ id, error }: { id: string; error: unknown }) {
   );
 }
 
-function Ended({ run, failed, count, choose }: { run: Run; failed: string[]; count: number; choose: (base: string) => void }) {
+/** What failed, and why; of one failure alone the run's own words are enough. */
+function Ended({ run, failed, count, choose }: { run: Run; failed: Instance[]; count: number; choose: (base: string) => void }) {
   if (!failed.length && run.error === null) return null;
-  const error = run.error;
-  const message = error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
+  const message = messageOf(run.error);
+  const alone = failed.length === 1 && message !== "";
   return (
     <div className="trouble">
       {message || `${count.toLocaleString()} failed${count > failed.length ? `, the first ${failed.length}` : ""}:`}
-      {failed.map((base) => (
-        <button key={base} className="plain" onClick={() => choose(base)}>look at {base}</button>
-      ))}
+      {alone && <button className="plain" onClick={() => choose(failed[0].base)}>look at {failed[0].base}</button>}
+      {!alone && failed.length > 0 && (
+        <ul className="problems">
+          {failed.map((one) => (
+            <li key={one.base}><button className="plain" onClick={() => choose(one.base)}>look at {one.base}</button> <span dir="auto">{messageOf(last(one).error)}</span></li>
+          ))}
+        </ul>
+      )}
     </div>
   );
 }

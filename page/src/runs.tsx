@@ -3,11 +3,12 @@ import { memo, useCallback, useEffect, useRef, useState } from "react";
 import { ask, PAGE, standing, type RunLine } from "./api";
 import { Empty, Status, Trouble, When, arrows, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace, setQuery } from "./place";
+import type { Found } from "./waits";
 
 const STATUSES = ["running", "waiting", "completed", "partial", "failed", "stopped", "timeout", "parked"];
 const COLUMNS = ["", "Status", "Run", "Started", "Took", "Errors"];
 
-export function Runs({ query }: { query: URLSearchParams }) {
+export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] | null }) {
   const status = query.get("status") ?? "";
   const text = query.get("text") ?? "";
   const definition = query.get("definition") ?? "";
@@ -20,6 +21,7 @@ export function Runs({ query }: { query: URLSearchParams }) {
     return () => clearTimeout(timer);
   }, [typed]);
   const { runs, error, more, busy } = useRuns(status, text, definition);
+  const waiting = new Set(waits?.map((wait) => `${wait.runId}\n${wait.node}`));
   const choose = useCallback(
     (id: string) => setTwo((two) => (two.includes(id) ? two.filter((one) => one !== id) : [...two, id].slice(-2))), [],
   );
@@ -58,7 +60,9 @@ export function Runs({ query }: { query: URLSearchParams }) {
               <span key={name} role="columnheader" className={i > 3 ? "number" : undefined}>{name || <span className="unseen">Compare</span>}</span>
             ))}
           </div>
-          {runs.map((run) => <Row key={run.id} run={run} chosen={two.includes(run.id)} choose={choose} />)}
+          {runs.map((run) => 
+            <Row key={run.id} run={run} chosen={two.includes(run.id)} choose={choose} waits={waiting.has(`${run.id}\n${run.currentNode}`)} />
+          )}
         </div>
       )}
       {more && <More busy={busy} more={more} shown={runs?.length ?? 0} />}
@@ -123,7 +127,9 @@ function More({ busy, more, shown }: { busy: boolean; more: () => Promise<void>;
 }
 
 /** One of an older page is not drawn again as the first page is asked for. */
-const Row = memo(function Row({ run, chosen, choose }: { run: RunLine; chosen: boolean; choose: (id: string) => void }) {
+const Row = memo(function Row({ run, chosen, choose, waits }: {
+  run: RunLine; chosen: boolean; choose: (id: string) => void; waits: boolean;
+}) {
   const ms = run.endTime ? Date.parse(run.endTime) - Date.parse(run.startTime) : Date.now() - Date.parse(run.startTime);
   return (
     <div className="row" role="row">
@@ -135,12 +141,13 @@ const Row = memo(function Row({ run, chosen, choose }: { run: RunLine; chosen: b
       <span role="cell"><Status is={standing(run)} /></span>
       <span role="cell" className="what">
         <Link to={runPlace(run.id)} data-row="" dir="auto" title={run.name}>{run.name || run.id}</Link>
-        <small>{run.kind} · {run.id}{run.currentNode && ` · at ${run.currentNode}`}</small>
+        <small title={run.id}>{run.kind} · {run.id}{run.currentNode && <> · {waits ? <b className="count is-waiting">waits at {run.currentNode}</b> : `at ${run.currentNode}`}</>}</small>
+        {run.errorMessage && <small className="bad" dir="auto" title={run.errorMessage}>{run.errorMessage}</small>}
       </span>
       <span role="cell"><When at={run.startTime} /></span>
       <span role="cell" className="number">{run.interrupted || run.status === "waiting" ? "" : took(ms)}</span>
       <span role="cell" className={`number ${run.errorCount ? "bad" : ""}`}>
-        {run.errorCount ? <>{run.errorCount.toLocaleString()}<span className="unseen"> errors</span></> : ""}
+        {run.errorCount ? <>{run.errorCount.toLocaleString()}<span className="unseen"> {run.errorCount === 1 ? "error" : "errors"}</span></> : ""}
       </span>
     </div>
   );

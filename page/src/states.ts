@@ -3,7 +3,7 @@ import type { Event, Json, Run, Step } from "./api";
 
 export type Attempt = {
   path: string; status: string; started: number | null; ended: number | null; value?: Json; error?: Json;
-  reason?: string | null; decision?: Json; recorded?: boolean; replayed?: boolean;
+  reason?: string | null; decision?: Json; recorded?: boolean; replayed?: boolean; answered?: boolean;
 };
 /** A node in one round or item: `base` is its path without attempts, `place` that without rounds and items, too. */
 export type Instance = { base: string; place: string; attempts: Map<string, Attempt> };
@@ -45,6 +45,7 @@ export function takeEvent(states: States, event: Event) {
   if (attempt.recorded && attempt.status === status) return;  // told again as the run was resumed, with the time of that
   if (attempt.ended !== null && !over) return;  // a stream that begins anew tells the past again
   attempt.status = status;
+  if (event.kind === "signal.received") attempt.answered = true;
   if (over) {
     attempt.ended = event.at * 1000;
     const ms = event.data && typeof event.data === "object" && "ms" in event.data ? Number(event.data.ms) : 0;
@@ -74,7 +75,10 @@ function takeStep(states: States, step: Step) {
 /** The journal's word over what was seen live. */
 export function takeRun(states: States, run: Run) {
   for (const step of run.nodes) takeStep(states, step);
-  for (const wait of run.waitingFor) at(states, wait.path).status = "waiting";
+  for (const wait of run.waitingFor) {
+    const attempt = at(states, wait.path);
+    if (!attempt.answered && attempt.ended === null) attempt.status = "waiting";  // events may be ahead of what was asked for before
+  }
 }
 
 export function last(instance: Instance): Attempt {

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { ask, toolId, type Json, type Tool } from "./api";
 import { Act, Empty, JsonField, Trouble, Value, arrows, readJson, useAsked, useTitle } from "./parts";
 import { Fields, example } from "./schema";
-import { Link, setQuery } from "./place";
+import { Link, moved, setQuery } from "./place";
 
 type Listed = { tools: Tool[]; failures: Record<string, string> };
 /** `name` is a tool's whole id here. */
@@ -31,9 +31,9 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
     <>
       <h1>Tools</h1>
       <form className="tools" onSubmit={(event) => (event.preventDefault(), setQuery("for", typed.trim() || null))}>
-        <input type="search" placeholder="What do you want to do? Enter selects" aria-label="Search or select tools" value={typed}
+        <input type="search" placeholder="What do you want to do?" aria-label="Search or select tools" value={typed}
           onChange={(event) => (setTyped(event.target.value), setText(event.target.value), asked && setQuery("for", null))} />
-        <button className="main">Select</button>
+        <button className="main" title="The tools that fit what you want to do, the best first (Enter)">Select</button>
         {asked && <button type="button" onClick={everything}>All tools</button>}
       </form>
       <Trouble error={error} />
@@ -52,8 +52,9 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
         </Empty>
       )}
       {asked && fit.length > 0 && <p className="hint" role="status">The {fit.length} tools that fit best, the best first; the score says how well.</p>}
+      {!asked && found && fit.length > 0 && <p className="hint" role="status">{fit.length === all.length ? "" : `${fit.length.toLocaleString()} of `}{all.length.toLocaleString()} tools</p>}
       <div className={`work ${tool ? "split" : ""}`}>
-        <div className="list" onKeyDown={arrows}>
+        <div className={`list ${tool || asked ? "" : "wide"}`} onKeyDown={arrows}>
           {fit.slice(0, MOST_LISTED).map((one) => {
             const id = toolId(one);
             return (
@@ -77,7 +78,7 @@ function ToolPanel({ tool }: { tool: Tool }) {
   const id = toolId(tool);
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
-    if (matchMedia("(max-width: 899px)").matches) panel.current?.scrollIntoView({ block: "nearest" });
+    if (moved && matchMedia("(max-width: 899px)").matches) panel.current?.scrollIntoView({ block: "nearest" });
   }, []);
   const [text, setText] = useState(() => JSON.stringify(example(tool.inputSchema), null, 2));
   const [result, setResult] = useState<{ value: Json; ms: number } | null>(null);

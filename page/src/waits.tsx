@@ -1,28 +1,42 @@
 // Everything that somebody is waited for.
+import { useState } from "react";
 import { ask, type Wait } from "./api";
 import { Answer } from "./answer";
 import { Empty, Trouble, arrows, useAsked, useTitle } from "./parts";
 
-type Found = Wait & { runId: string; name: string };
+export type Found = Wait & { runId: string; name: string };
+const MOST_LISTED = 100;
 
-export function Waits() {
+/** Asked for by every view, as the head of the page says how many there are. */
+export function useWaits() {
   const { found, error, again } = useAsked((signal) => ask<{ waiting: Found[] }>("/api/waiting", undefined, signal), [], 3000);
+  return { found: found?.waiting ?? null, error, again };
+}
+
+export function Waits({ found, error, again }: ReturnType<typeof useWaits>) {
+  const [most, setMost] = useState(MOST_LISTED);
   useTitle("Waiting");
   return (
     <>
       <h1>Waiting</h1>
       <Trouble error={error} />
       {!found && !error && <p className="empty" role="status">Loading…</p>}
-      {found && !found.waiting.length && (
+      {found && !found.length && (
         <Empty title="No run waits for an event or an approval.">
           What a <code>wait</code> node asks for is answered here, as soon as a run comes to one.
         </Empty>
       )}
       <div onKeyDown={arrows}>
-        {found?.waiting.map((wait) => (
+        {found?.slice(0, most).map((wait) => (
           <Answer key={`${wait.runId} ${wait.path} ${wait.since}`} run={wait.runId} wait={wait} done={again} name={wait.name || wait.runId} />
         ))}
       </div>
+      {found && found.length > most && (
+        <p className="more">
+          <button onClick={() => setMost(most + MOST_LISTED)}>More</button>
+          <small>{most.toLocaleString()} of {found.length.toLocaleString()} shown</small>
+        </p>
+      )}
     </>
   );
 }

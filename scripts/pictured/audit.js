@@ -45,6 +45,41 @@
     }
     if (size < 11.5) wrong.push(`small text ${size}px: ${told(one)}`);
   }
+  // The text of a button or chip stands within its box, its padding kept; what is cut with an ellipsis says all in its title.
+  for (const one of document.querySelectorAll("button, [role=tab], .top a, .chip, .count, .badge, .status, .score, kbd, summary, .card, .box .title, .box .sub, .row > span")) {
+    const box = one.getBoundingClientRect();
+    if (!box.width || box.bottom < 0 || box.top > innerHeight || one.closest(".unseen, .skip")) continue;
+    const scale = box.width / one.offsetWidth || 1, style = getComputedStyle(one);
+    const [left, right, top, bottom] = ["Left", "Right", "Top", "Bottom"].map((side) => (parseFloat(style[`padding${side}`]) + parseFloat(style[`border${side}Width`])) * scale);
+    const texts = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+      if (!text.data.trim() || text.parentElement.closest(".unseen")) continue;
+      const cut = [...function* () { for (let at = text.parentElement; at && at !== one.parentElement; at = at.parentElement) yield at; }()]
+        .find((at) => getComputedStyle(at).textOverflow === "ellipsis" || getComputedStyle(at).webkitLineClamp !== "none");
+      if (cut && (cut.scrollWidth <= cut.clientWidth || cut.closest("[title], .card"))) continue;
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      for (const line of range.getClientRects()) {
+        if (line.left < box.left + left - 1 || line.right > box.right - right + 1 || line.top < box.top - 1 || line.bottom > box.bottom + 1) {
+          wrong.push(`text of ${line.width.toFixed(0)} px sticks out of ${(box.width - left - right).toFixed(0)} px: ${told(one)}`);
+          break;
+        }
+      }
+    }
+  }
+  // Nothing that is used stands on another such thing.
+  const used = [...document.querySelectorAll("button, a[href], input, select, textarea, summary")].filter((one) => {
+    const box = one.getBoundingClientRect();
+    return box.width && box.bottom > 0 && box.top < innerHeight && !one.closest(".react-flow, .unseen, .skip, .find ul, [inert]");
+  });
+  used.forEach((one, i) => {
+    const a = one.getBoundingClientRect();
+    for (const other of used.slice(i + 1)) {
+      const b = other.getBoundingClientRect();
+      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1
+        && !one.contains(other) && !other.contains(one) && one.closest("dialog") === other.closest("dialog")) wrong.push(`overlap: ${told(one)} and ${told(other)}`);
+    }
+  });
   if (width < 500) {
     for (const one of document.querySelectorAll("button, a[href], input, select, summary")) {
       const box = one.getBoundingClientRect();

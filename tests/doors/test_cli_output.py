@@ -35,7 +35,11 @@ def test_a_large_run_prints_no_more_than_one_can_read_and_says_last_what_it_wait
     assert len(shown) < 300
     assert any("steps are left out here; --json has all" in line for line in shown)
     waiting = project("runs", "ls", "--json").data[0]["resultCount"]
+    assert "· ask  waits for an approval: Go on?" in shown
     assert project("runs", "approve", "x").code == 0
+    answered = project("runs", "show", "x").out.splitlines()
+    assert "· ask  waited for an approval: Go on?" in answered
+    assert project("runs", "show", "x", "--json").data["waitingFor"] == []
     resumed = project("resume", "x")
     assert resumed.code == 0
     assert "✓ each[0]/one  recorded" in resumed.err

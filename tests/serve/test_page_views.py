@@ -103,6 +103,39 @@ def test_what_models_cost_is_told_node_by_node(page: Page, served: Served) -> No
     page.get_by_role("complementary", name="Node agent/turn").wait_for()
 
 
+def test_a_run_that_failed_shows_at_once_what_failed_and_why(page: Page, served: Served) -> None:
+    name, file = fresh(), fresh()
+    id = begin(served, chain(call("a", "add", a=1), call("n", "need", name=file), name=name), wait=20)
+    page.goto(f"/runs?text={name}")
+    page.get_by_role("row").filter(has_text=id).get_by_text(f"{file} is not there").wait_for()
+    page.get_by_role("link", name=name).click()
+    node = page.get_by_role("complementary", name="Node n")
+    node.get_by_role("heading", name=f"Error: {file} is not there").wait_for()
+    node.get_by_role("region", name="Input").get_by_text(file).wait_for()
+    node.get_by_role("button", name="Retry from here").wait_for()
+    page.keyboard.press("Escape")  # nothing has the focus
+    node.get_by_role("button", name="Close the node").click()
+    node.wait_for(state="detached")
+    page.get_by_role("tab", name="Time line").click()
+    page.get_by_role("region", name="Time line").get_by_role("button", name="a ").wait_for()
+    assert node.count() == 0  # what was closed stays closed
+    page.get_by_role("button", name="look at n").click()
+    node.wait_for()
+
+
+def test_what_waits_is_told_where_one_is(page: Page, served: Served) -> None:
+    name = fresh()
+    id = begin(served, chain({"id": "ask", "type": "wait", "approval": "Now?"}, name=name))
+    page.goto(f"/runs?text={name}")
+    page.get_by_role("row").filter(has_text=name).get_by_text("waits at ask").wait_for()
+    count = page.get_by_role("navigation", name="Views").get_by_role("link", name="Waiting")
+    waiting = len(served.get("/api/waiting").json()["waiting"])
+    count.get_by_text(str(waiting), exact=True).wait_for()
+    served.post(f"/api/runs/{id}/approve", {"node": "ask", "approved": True})
+    page.get_by_role("row").filter(has_text=name).get_by_text("completed").wait_for()
+    assert page.get_by_text("waits at ask").count() == 0
+
+
 def test_a_run_that_only_waits_says_so(page: Page, served: Served) -> None:
     name = fresh()
     document = chain({"id": "ask", "type": "wait", "approval": "Now?"}, name=name)
@@ -183,7 +216,8 @@ def strange(served: Served) -> list[str]:
         begin(served, chain(call("a", "echo", value=name * 9), call("n" * 120, "add", a=2), name=name), wait=20)
         for name in names
     ]
-    begin(served, chain({"id": "ask", "type": "wait", "approval": names[3]}, name=names[3]))
+    asks = begin(served, chain({"id": "ask", "type": "wait", "approval": names[3]}, name=names[3]))
+    event = begin(served, chain({"id": "come", "type": "wait", "event": "e"}))
     failed = begin(
         served, chain({**call("f", "fail"), "errorStrategy": "retry", "maxRetries": 1, "retryDelay": 1}), wait=20
     )
@@ -194,13 +228,16 @@ def strange(served: Served) -> list[str]:
         "/runs", "/waiting", "/definitions", "/definitions/chain/strange", "/tools", "/tools/echo", "/tools?for=add",
         *(f"/runs/{id}?node=a" for id in ids), f"/runs/{failed}?node=f", f"/runs/{failed}?view=time", "/runs?text=gone",
         f"/runs/{ids[3]}?view=data", f"/runs/{ids[0]}/diff?with={ids[3]}", "/nowhere",
-        f"/runs/{ids[3]}?node={quote('n' * 120)}",
+        f"/runs/{ids[3]}?node={quote('n' * 120)}", f"/runs/{asks}", f"/runs/{event}",
+        f"/runs/{failed}", f"/runs/{asks}?node=gone",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (390, "dark"), (820, "light"), (1440, "dark")])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 768, 1280])
 def test_every_view_is_readable(page: Page, strange: list[str], width: int, theme: Any) -> None:
-    """No view scrolls sideways; text has the contrast of WCAG AA; targets are large enough to touch; all has a name."""
+    """No view scrolls sideways; text has the contrast of WCAG AA and stands within its button or chip; nothing to use
+    stands on something else, targets are large enough to touch; all has a name."""
     page.set_viewport_size({"width": width, "height": 850})
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     found = {}

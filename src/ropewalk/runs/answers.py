@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..engine.waits import APPROVAL
 from ..errors import JournalConflict, NotFound, NotWaiting, RunEnded
-from ..journal.journal import ENDS, RunRow
+from ..journal.journal import ENDS, Entry, RunRow, Wanted
+from ..journal.signal import given
 from ..journal.waiting import iso, open_waits, shown, worded
 from ..values import Json
 
@@ -19,17 +21,33 @@ def waiting(runs: Runs, run_id: str | None) -> list[dict[str, Json]]:
     """See `Runs.waiting`."""
     if run_id is None:
         going = runs.store.waits()
-        return [{"runId": id, **shown(wait)} for id, history in going.items() for wait in open_waits(history)]
+        return [{"runId": id, **wait} for id, history in going.items() for wait in unanswered(runs, id, history)]
     if _known(runs, run_id).status in ENDS:
         return []
-    return [{"runId": run_id, **shown(wait)} for wait in open_waits(runs.history(run_id))]
+    return [{"runId": run_id, **wait} for wait in unanswered(runs, run_id, runs.history(run_id))]
+
+
+def unanswered(runs: Runs, run_id: str, history: Iterable[Entry]) -> list[dict[str, Json]]:
+    """What is still to be answered: open waits, but those that get what is kept until somebody executes the run."""
+    waits = open_waits(history)
+    if not waits:
+        return []
+    kept = [signal for signal in runs.store.signals(run_id) if signal.taken is None]
+    wanted = [Wanted(_signal(wait), wait.path, wait.node, wait.data["due"]) for wait in waits]
+    answered = {wait.path for wait, _ in given(wanted, kept)}
+    return [shown(wait) for wait in waits if wait.path not in answered]
+
+
+def _signal(wait: Entry) -> str:
+    """The name of the signal that a wait gets."""
+    return str(wait.data["event"]) if "event" in wait.data else APPROVAL + wait.path
 
 
 def send(runs: Runs, run_id: str, event: str, payload: Json, id: str | None, early: bool) -> bool:
     """See `Runs.send`."""
     if not early:
         _going(runs, run_id)
-        waits = waiting(runs, run_id)
+        waits = _open(runs, run_id)
         if not any(wait.get("event") == event for wait in waits):
             raise NotWaiting(run_id, f"the event {event!r}", map(worded, waits))
     return runs.store.send(run_id, event, payload, id=id)
@@ -40,7 +58,7 @@ def approve(
 ) -> dict[str, Json]:
     """See `Runs.approve`."""
     _going(runs, run_id)
-    waits = waiting(runs, run_id)
+    waits = _open(runs, run_id)
     asked = [wait for wait in waits if "approval" in wait and name in (None, wait["path"], wait["node"])]
     what = "an approval" if name is None else f"an approval at {name!r}"
     if len(asked) != 1:
@@ -57,6 +75,11 @@ def approve(
     if not sent:
         raise NotWaiting(run_id, what, why=f"{wait['path']} has been answered already")
     return {**wait, **answer}
+
+
+def _open(runs: Runs, run_id: str) -> list[dict[str, Json]]:
+    """What it waits for, answered or not: who answers twice is told so."""
+    return [{"runId": run_id, **shown(wait)} for wait in open_waits(runs.history(run_id))]
 
 
 def _known(runs: Runs, run_id: str) -> RunRow:

@@ -14,7 +14,6 @@ from ..events import Event
 from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
 from ..journal.sql_rows import CHUNK
 from ..journal.strays import anybodys
-from ..journal.waiting import open_waits, shown
 from ..values import Json, closest
 from .following import Following
 from .pinned import SAME
@@ -96,6 +95,8 @@ class Runs:
 
     def get(self, run_id: str) -> dict[str, Json] | None:
         """One run with every recorded step; None when there is no such run."""
+        from .answers import unanswered
+
         row = self.store.get_run(run_id)
         if row is None:
             return None
@@ -119,7 +120,7 @@ class Runs:
             "result": row.result,
             "error": row.error,
             "endings": endings(history),
-            "waitingFor": [] if row.status in ENDS else [shown(wait) for wait in open_waits(history)],
+            "waitingFor": [] if row.status in ENDS else unanswered(self, run_id, history),
             "nodes": steps(history, row),
             "events": [event_of(run_id, entry, before).to_dict() for entry in history],
         }

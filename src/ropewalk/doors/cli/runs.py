@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -145,7 +146,8 @@ def _details(run: dict[str, Any], lonely: str | None, attended: bool) -> str:
     if run["status"] == "waiting":
         lines += ["", *waits(run, "", attended=attended)]
     lines.append("")
-    lines += _steps(run["nodes"], over=bool(run.get("endTime")))
+    under_way = {wait["path"] for wait in run["waitingFor"]}
+    lines += _steps(run["nodes"], time.time() if not run.get("endTime") else math.inf, under_way)
     if run.get("error") is not None:
         lines += ["", f"error: {_short(run['error'], 1000)}"]
     if run.get("result") is not None:
@@ -159,20 +161,21 @@ def _stretches(run: dict[str, Any]) -> str:
     return duration(took) + (f", and {duration(since - took)} in line or waiting" if since - took >= _IDLE else "")
 
 
-def _steps(nodes: list[dict[str, Any]], over: bool) -> Iterable[str]:
-    """A line for each; of very many the first and the last, and between them those that failed."""
+def _steps(nodes: list[dict[str, Any]], now: float, under_way: Container[str]) -> Iterable[str]:
+    """A line for each; of very many the first and the last, and between them those that failed. `now` is infinite in a
+    run that has ended, `under_way` are the paths of waits that nothing has answered."""
     if len(nodes) <= 2 * _MOST_STEPS:
-        return (_step(node, over) for node in nodes)
+        return (_step(node, now, under_way) for node in nodes)
     first, between, last = nodes[:_MOST_STEPS], nodes[_MOST_STEPS:-_MOST_STEPS], nodes[-_MOST_STEPS:]
     failed = [node for node in between if node["status"] == "failed"][:_MOST_STEPS]
     left = f"… {len(between) - len(failed):,} steps are left out here; --json has all"
-    told, rest = ([_step(node, over) for node in some] for some in (first, [*failed, *last]))
+    told, rest = ([_step(node, now, under_way) for node in some] for some in (first, [*failed, *last]))
     return [*told, left, *rest]
 
 
-def _step(node: dict[str, Any], over: bool) -> str:
+def _step(node: dict[str, Any], now: float, under_way: Container[str]) -> str:
     if node["status"] == "decided":
-        return f"· {node['path']}  {_decision(node, over)}"
+        return f"· {node['path']}  {_decision(node, now, under_way)}"
     said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
     took = duration((node["ms"] or 0) / 1000)
     again = " (recorded before)" if node.get("replayed") else ""
@@ -189,17 +192,17 @@ def _ending(one: dict[str, Any]) -> str:
     return f"{one['status']} {one['endTime']}" + (f": {_short(one['error'])}" if one["error"] is not None else "")
 
 
-def _decision(node: dict[str, Any], over: bool) -> str:
+def _decision(node: dict[str, Any], now: float, under_way: Container[str]) -> str:
     """What a node did before anything else; how it ended is told by the steps inside of it."""
-    made, waits = node["decision"], "waited" if over else "waits"
+    made = node["decision"]
     if node["kind"] == "items":
         return f"goes over {len(made)} item{'' if len(made) == 1 else 's'}"
     if node["kind"] == "timer":
-        return f"{waits} until {moment(made)}"
+        return f"{'waits' if made > now else 'waited'} until {moment(made)}"
     if node["kind"] == "wait":
         until = f" until {moment(made['due'])}" if made["due"] is not None else ""
         what = f"an approval: {made['approval']}" if "approval" in made else f"the event {made['event']!r}"
-        return f"{waits}{until} for {what}"
+        return f"{'waits' if node['path'] in under_way else 'waited'}{until} for {what}"
     if node["kind"] == "signal":
         return "nothing came in time" if "late" in made else f"got {_short(made['value'])}"
     return f"takes branch {made + 1}" if made >= 0 else "takes the branch for all else, if there is one"

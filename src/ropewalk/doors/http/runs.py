@@ -39,6 +39,7 @@ def _going(request: Request) -> Live:
 Going = Annotated[Live, Depends(_going)]
 RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
 _ALIKE = 200
+_MOST_MESSAGE = 300
 
 
 class Awaited(BaseModel):
@@ -146,9 +147,15 @@ def ls(
     told = []
     for row in rows:
         now = standing.get(row.id)
-        about = {"interrupted": now == "interrupted", "queued": now == "queued"}
+        about = {"interrupted": now == "interrupted", "queued": now == "queued", "errorMessage": _message(row)}
         told.append({**summary(row, app.runs.current(row)), **about})
     return Answer({"runs": told})
+
+
+def _message(row: RunRow) -> str | None:
+    """What its error says, as much of it as fits into a line of a list."""
+    said = row.error.get("message") if isinstance(row.error, dict) else row.error
+    return None if said is None else str(said)[:_MOST_MESSAGE]
 
 
 @router.get("/{run_id:path}/graph")
