@@ -210,15 +210,19 @@ def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
 
 def check_input(flow: Flow, input: Json) -> Json:
     """The input in containers of our own; InvalidInput, with every problem, when it is no JSON or
-    does not fit the schema. No input counts as `{}` where the schema asks for an object."""
-    if input is None and isinstance(flow.input_schema, dict) and flow.input_schema.get("type") == "object":
-        input = {}
+    does not fit the schema. What it leaves out has the schema's default; no input counts as `{}` where the schema asks
+    for an object."""
+    schema = flow.input_schema
+    if input is None and isinstance(schema, dict):
+        input = schema.get("default", {} if schema.get("type") == "object" else None)
     try:
         input = check_json(input, "input")
     except InvalidValue as exc:
         raise InvalidInput([Problem(path=exc.place, message=exc.message)]) from exc
-    if flow.input_schema is not None:
-        problems = compile_schema(flow.input_schema).problems(input, "input")
+    if schema is not None:
+        compiled = compile_schema(schema)
+        input = compiled.filled(input)
+        problems = compiled.problems(input, "input")
         if problems:
             raise InvalidInput(problems)
     return input

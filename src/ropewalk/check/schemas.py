@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ..schema.pointer import at_pointer
 from ..values import Json
 
 NULL, BOOLEAN, INTEGER, NUMBER, STRING, ARRAY, OBJECT = 1, 2, 4, 8, 16, 32, 64
@@ -156,16 +157,7 @@ def target(root: Json, ref: str) -> Json:
     """What `#/$defs/name` names in this root; True (anything) for other references."""
     if ref == "#":
         return root
-    if not ref.startswith("#/"):
-        return True
-    found = root
-    for part in ref[2:].split("/"):
-        part = part.replace("~1", "/").replace("~0", "~")
-        if type(found) is dict and part in found:
-            found = found[part]
-        else:
-            return True
-    return found
+    return at_pointer(root, ref[1:]) if ref.startswith("#/") else True
 
 
 def _parts(look: _Look, node: Json, depth: int, branches: bool = False) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Require, Sleep, Validate, Wait
-from ..schema import flaw
+from ..schema import flaw, misfits
 from ..state import REDUCERS
 from ..values import Json, closest
 from .arguments import Fitting
@@ -85,7 +85,9 @@ class Walk:
         """Check everything but the shape, which `Layout` has done."""
         flow = self.flow
         check_timeout("timeout", flow.timeout, self._say)
-        self._compiles("input_schema", flow.input_schema)
+        if self._compiles("input_schema", flow.input_schema) and type(flow.input_schema) is dict:
+            for place, why in misfits(flow.input_schema):
+                self._say(f"input_schema{place}", f"the default does not fit: {why}")
         typed = self._compiles("output_schema", flow.output_schema)
         for name, channel in flow.state.items():
             self._channel(name, channel)

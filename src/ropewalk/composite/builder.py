@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from ..dialects.composite import NAMESPACE, spec_problems
 from ..dialects.composite import compile_document as compile_composite
 from ..dialects.notation import Compiled
-from ..engine.flowtool import FlowTool, cycle, flow_of
+from ..engine.flowtool import FlowTool, cycle, flow_of, input_schema_of
 from ..errors import InvalidFlow, InvalidValue, Problem, UnresolvedReference
 from ..fitting import output_of, tools_of
 from ..frozen import dataclass
@@ -58,7 +58,9 @@ class ComposableTool(Tool):
         assert flow is not None
         try:
             given = check_json(dict(args or {}), "args")
-            problems = compile_schema(self.input_schema).problems(given, "args")
+            takes = compile_schema(self.input_schema)
+            given = takes.filled(given)
+            problems = takes.problems(given, "args")
         except InvalidValue as exc:
             problems = [Problem(path=exc.place, message=exc.message)]
         except (TypeError, ValueError):
@@ -125,9 +127,9 @@ class ComposableToolBuilder:
         self._no_cycle(name, compiled)
         for warning in compiled.warnings:
             log.warning("%s: %s", name, warning)
-        return self._tool(name, description, input_schema, compiled)
+        return self._tool(name, description, compiled)
 
-    def _tool(self, name: str, description: str, input_schema: dict[str, Json], compiled: Compiled) -> ComposableTool:
+    def _tool(self, name: str, description: str, compiled: Compiled) -> ComposableTool:
         handler = FlowTool(
             id=_PREFIX + name,
             kind=compiled.kind,
@@ -139,7 +141,8 @@ class ComposableToolBuilder:
             given=True,
         )
         gives = output_of(compiled.flow, self._known)
-        tool = ComposableTool(name, description, input_schema, gives, namespace=NAMESPACE, handler=handler)
+        takes = input_schema_of(compiled.flow)
+        tool = ComposableTool(name, description, takes, gives, namespace=NAMESPACE, handler=handler)
         self._built[name] = tool
         return tool
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
 from ..errors import InvalidFlow, Problem
-from ..schema import flaw
+from ..schema import flaw, misfits
 from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
@@ -32,7 +32,7 @@ def read_document(
     for key, value in given.items():
         given[key] = known[key](value, key, report)
     for key in schemas:
-        if key in given and not is_schema(given[key], key, report):
+        if key in given and not (is_schema(given[key], key, report) and _defaults_fit(given[key], key, report)):
             del given[key]
     return given, report
 
@@ -60,6 +60,14 @@ def is_schema(value: Json, path: str, report: Report) -> bool:
     if wrong is not None:
         say(report, path + wrong[0], wrong[1])
     return wrong is None
+
+
+def _defaults_fit(schema: Json, path: str, report: Report) -> bool:
+    """Whether the defaults that are filled into an input fit; why not is reported."""
+    wrong = misfits(schema) if path == "inputSchema" else []
+    for place, why in wrong:
+        say(report, path + place, f"the default does not fit: {why}")
+    return not wrong
 
 
 def read_nodes(

@@ -16,6 +16,7 @@ from typing import Final
 from ..errors import FlowFailed, InvalidFlow, Problem
 from ..ir import Flow
 from ..journal.journal import NewRun
+from ..schema import compile_schema, relaxed
 from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..values import Json
@@ -55,6 +56,7 @@ class FlowTool(Routed):
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
         self._program: Program | None = None
+        self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
     async def __call__(self, **args: Json) -> Json:
         return value_of(await self.run(args, self.engine))
@@ -69,6 +71,7 @@ class FlowTool(Routed):
 
     async def run(self, args: Args, flows: Flows = None, key: str | None = None) -> dict[str, Json]:
         """Run it, and give what its notation says of the ending."""
+        args = args if self._takes is None else self._takes.filled(args)
         mark, around = (self.id, self.fingerprint), _inside.get()
         if mark in around:
             names = [id for id, _ in around[around.index(mark) :]]
@@ -134,9 +137,9 @@ def tool_name(text: str) -> str:
 
 
 def input_schema_of(flow: Flow) -> dict[str, Json]:
-    """What a flow takes as a tool: any object where it does not say."""
+    """What a flow takes as a tool: any object where it does not say. What has a default may be left out."""
     schema = flow.input_schema
-    return schema if isinstance(schema, dict) else {"type": "object"}
+    return relaxed(schema) if isinstance(schema, dict) else {"type": "object"}
 
 
 def flow_of(tool: Tool | None) -> FlowTool | None:

@@ -12,7 +12,7 @@ from ..frozen import dataclass
 from ..values import Json
 from .spot import Lines, Spot, inside
 
-_STEP = re.compile(r'\.?\[(\d+)\]|\.?\["((?:[^"\\]|\\.)*)"\]|\.(\d+)(?=[.\[]|$)')
+_STEP = re.compile(r"""\.?\[(\d+)\]|\.?\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]|\.(\d+)(?=[.\[]|$)""")
 _ABOUT_KEYS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "unknown"})
 
 
@@ -71,7 +71,7 @@ def _field(value: dict[str, Json], rest: str) -> tuple[str | None, str]:
     """The longest key that `rest` begins with (keys may hold dots), and what follows it."""
     quoted = _STEP.match(rest)
     if quoted and quoted[2] is not None:
-        key = quoted[2].replace('\\"', '"').replace("\\\\", "\\")
+        key = _unquoted(quoted[2])
         return (key if key in value else None), rest[quoted.end() :]
     bare = rest.removeprefix(".")
     best = max(
@@ -80,6 +80,16 @@ def _field(value: dict[str, Json], rest: str) -> tuple[str | None, str]:
         default=None,
     )
     return best, bare[len(best) :] if best is not None else rest
+
+
+def _unquoted(text: str) -> str | None:
+    """The key that stands in quotes, as `repr` and JSON write it."""
+    from ast import literal_eval
+
+    try:
+        return str(literal_eval(text))
+    except (ValueError, SyntaxError):
+        return None
 
 
 def attach(problems: Iterable[Problem], document: Document | None) -> list[Problem]:

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from .errors import InvalidValue, Problem, UnsupportedSchema
-from .values import Json, check_json, closest, digest
+from ..errors import InvalidValue, Problem, UnsupportedSchema
+from ..values import Json, check_json, closest, digest
 
 if TYPE_CHECKING:
     import jsonschema_rs as native
+
+    from .defaults import Defaults
 
 DEFAULT_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _DRAFTS: Final = {
     "json-schema.org/draft/2020-12/schema": "Draft202012Validator",
     "json-schema.org/draft-07/schema": "Draft7Validator",
 }
-_UNFOLDED: Final = 50_000
 _MOST_PROBLEMS: Final = 200
 _MOST_TEXT: Final = 300
 _PATTERN_BYTES: Final = 2 << 20
@@ -36,8 +37,6 @@ _NOTES: Final = frozenset(("type", "title", "description", "$schema", "$id", "$c
                            "examples", "default", "deprecated"))  # fmt: skip
 _NAMING: Final = frozenset(("type", "title", "description", "properties", "required", "additionalProperties"))
 _REMARKS: Final = frozenset(("title", "description", "default"))
-_IN_PLACE_ONE: Final = ("not", "if", "then", "else")
-_IN_PLACE_MANY: Final = ("allOf", "anyOf", "oneOf")
 
 
 class Schema:
@@ -47,11 +46,12 @@ class Schema:
     `open` is true when every JSON object fits, so that a caller may leave the check out.
     """
 
-    __slots__ = ("_native", "is_valid", "open", "source")
+    __slots__ = ("_defaults", "_native", "is_valid", "open", "source")
 
     def __init__(self, source: Json) -> None:
         self.source = source
         self.open = _is_open(source)
+        self._defaults: tuple[Defaults | None] | None = None
         named = _by_names(source)
         self._native = None if named is not None else _compile(source)
         self.is_valid: Callable[[Json], bool] = named or self._validator().is_valid
@@ -60,6 +60,18 @@ class Schema:
         if self._native is None:
             self._native = _compile(self.source)
         return self._native
+
+    @property
+    def defaults(self) -> Defaults | None:
+        """What it says of values that are not given; None when it has no `default`, which is found out once."""
+        if self._defaults is None:
+            self._defaults = (_defaults(self.source),)
+        return self._defaults[0]
+
+    def filled(self, value: Json) -> Json:
+        """The value with the declared defaults of properties that are not there; the same one where none is missing."""
+        known = self.defaults
+        return value if known is None else known.fill(value)
 
     def problems(self, value: Json, place: str = "value") -> list[Problem]:
         """Every way in which `value` does not fit, each with its JSON path below `place`; [] when it fits.
@@ -126,6 +138,22 @@ def compile_schema(schema: Json) -> Schema:
     return made
 
 
+def misfits(schema: Json) -> list[tuple[str, str]]:
+    """Each `default` that does not fit: where in the schema (".properties.n.default"), and what is wrong."""
+    compiled = compile_schema(schema)
+    try:
+        known = compiled.defaults
+    except UnsupportedSchema as wrong:
+        return [("", str(wrong).removeprefix("schema: "))]
+    return [] if known is None else list(known.misfits(compile_schema(known.relaxed(schema)).problems))
+
+
+def relaxed(schema: Json) -> Json:
+    """The schema of what may be left out: a property that has a default is required of nobody who gives a value."""
+    known = compile_schema(schema).defaults
+    return schema if known is None else known.relaxed(schema)
+
+
 def flaw(schema: Json) -> tuple[str, str] | None:
     """Why a schema cannot be compiled, and where in it (".items.type"); None when it can."""
     try:
@@ -137,12 +165,22 @@ def flaw(schema: Json) -> tuple[str, str] | None:
     return None
 
 
+def _defaults(schema: Json) -> Defaults | None:
+    if not isinstance(schema, dict) or b'"default":' not in orjson.dumps(schema):
+        return None
+    from .defaults import defaults_of  # most schemas have none
+
+    return defaults_of(schema)
+
+
 def _compile(schema: Json) -> native.Validator:
     import jsonschema_rs as native  # 5 ms, and there are flows that need none
 
+    from .unfolding import Unfolding
+
     kind: type[native.Validator] = getattr(native, _draft_of(schema))
     if isinstance(schema, dict):
-        _Unfolding(schema).check()
+        Unfolding(schema).check()
     try:
         return kind(
             schema,
@@ -217,91 +255,6 @@ def _advice(error: native.ValidationError) -> str:
     if 'is not a "regex"' in text:
         return f"{text} that runs in linear time (look-around and back-references cannot, nor may it be very large)"
     return text
-
-
-class _Unfolding:
-    """How many schemas one value is tried against: references can double that at every step."""
-
-    def __init__(self, root: dict[str, Any]) -> None:
-        self._nodes: list[dict[str, Any]] = []
-        self._bases: dict[int, str] = {}
-        self._targets: dict[str, Any] = {"": root}
-        self._sizes: dict[int, int] = {}
-        stack: list[tuple[Any, str]] = [(root, "")]
-        while stack:
-            node, base = stack.pop()
-            if isinstance(node, list):
-                stack.extend((item, base) for item in node)
-            elif isinstance(node, dict):
-                base = self._enter(node, base)
-                stack.extend((item, base) for item in node.values())
-
-    def _enter(self, node: dict[str, Any], base: str) -> str:
-        named = node.get("$id")
-        if isinstance(named, str):
-            from urllib.parse import urljoin
-
-            base = urljoin(base, named).rstrip("#")
-            self._targets[base] = node
-        for anchor in (node.get("$anchor"), node.get("$dynamicAnchor")):
-            if isinstance(anchor, str):
-                self._targets[f"{base}#{anchor}"] = node
-        self._bases[id(node)] = base
-        self._nodes.append(node)
-        return base
-
-    def check(self) -> None:
-        try:
-            most = max(map(self._size, self._nodes))
-        except RecursionError as error:
-            raise UnsupportedSchema("schema: its chain of references is too long") from error
-        if most > _UNFOLDED:
-            raise UnsupportedSchema(f"schema: its references unfold to more than {_UNFOLDED:,} schemas for one value")
-
-    def _size(self, node: Any) -> int:
-        """Schemas tried on the same value as `node`, itself included; a cycle counts once."""
-        if not isinstance(node, dict):
-            return 1
-        known = self._sizes.get(id(node))
-        if known is not None:
-            return known
-        self._sizes[id(node)] = 1
-        total = 1 + sum(map(self._size, self._beside(node)))
-        self._sizes[id(node)] = min(total, _UNFOLDED + 1)
-        return total
-
-    def _beside(self, node: dict[str, Any]) -> Iterator[Any]:
-        for key in _IN_PLACE_ONE:
-            if key in node:
-                yield node[key]
-        for key in _IN_PLACE_MANY:
-            if isinstance(node.get(key), list):
-                yield from node[key]
-        for key in ("dependentSchemas", "dependencies"):
-            if isinstance(node.get(key), dict):
-                yield from node[key].values()
-        for key in ("$ref", "$dynamicRef"):
-            if isinstance(node.get(key), str):
-                yield self._target(node[key], self._bases[id(node)])
-
-    def _target(self, ref: str, base: str) -> Any:
-        """What a reference names; True (any value) where the native code will complain anyway."""
-        from urllib.parse import unquote, urljoin
-
-        full = ref if not base else urljoin(base, ref)
-        if full in self._targets:
-            return self._targets[full]
-        document, _, pointer = full.partition("#")
-        found: Any = self._targets.get(document, True)
-        for part in unquote(pointer).split("/")[1:]:
-            part = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict) and part in found:
-                found = found[part]
-            elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
-                found = found[int(part)]
-            else:
-                return True
-        return found
 
 
 def _is_open(schema: Json) -> bool:
