@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 from .errors import ExpressionError, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Lit, Ref
@@ -17,6 +17,9 @@ from .frozen import dataclass
 from .ir import Frame, Getter, Graph, Site, Step, Yield, node_parts, whole
 from .schema import compile_schema
 from .values import Json
+
+MODEL: Final = "ropewalk:model"
+"""The tool that is one turn of a model: a loop around it is an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .check import ToolCard
-from .draw import text
+from .draw import agent_in, text
 from .errors import Problem
 from .expr.show import told
 from .frozen import dataclass
 from .ir import Flow, Graph, Node, node_parts
-from .ops import Call
+from .ops import Call, Loop, calls_of
 from .values import Json
 
 
@@ -64,6 +64,13 @@ def plan(flow: Flow, tools: Callable[[str], ToolCard | None], warnings: tuple[Pr
 def _nodes(body: Graph, prefix: str, tools: Callable[[str], ToolCard | None]) -> Iterator[dict[str, Json]]:
     for node in in_order(body):
         inside = prefix
+        agent = agent_in(node.op)
+        if agent is not None and isinstance(node.op, Loop):
+            yield _row(node, prefix, body, tools) | {"kind": "agent"}
+            for inner in calls_of(node.op.body):
+                if inner.op.tool in agent.tools:  # the rest of its loop nobody wrote
+                    yield _row(inner, f"{prefix}{node.id}/", body, tools)
+            continue
         if not node.meta.hidden:
             inside = f"{prefix}{node.id}/"
             yield _row(node, prefix, body, tools)
@@ -76,7 +83,7 @@ def _row(node: Node, prefix: str, body: Graph, tools: Callable[[str], ToolCard |
     row: dict[str, Json] = {
         "path": prefix + node.id,
         "kind": type(node.op).__name__.lower(),
-        "after": sorted(body.needs[node.id]),
+        "after": sorted(body.needs.get(node.id, ())),
         "at": node.meta.source,
     }
     if node.when is not None:

@@ -136,14 +136,26 @@ def test_both_spellings_and_the_shape_are_known() -> None:
     assert (kind, read["max_rounds"], read["output_schema"], done.result) == ("agent", 3, {"type": "object"}, {})
 
 
+PLANNED = """\
+librarian
+├─ agent  Agent · system: You speak ${$input.language}. · prompt: Find a book about ${$input.topic}. · at most 20 rounds
+│  └─ find
+└─ = $out.agent
+
+Tools:
+  find(topic: string) -> array
+"""
+
+
 def test_plan_and_graph_show_the_loop_and_ask_nobody() -> None:
     async def body() -> None:
         model = ScriptedModel("never asked")
         async with App("memory", tools=[find], model=model) as app:
             plan = await app.plan(AGENT)
             called = [node["tool"] for node in plan.nodes if "tool" in node]
-            assert called == ["ropewalk:model", "find"]
+            assert called == ["find"]
             assert "find" in app.draw(AGENT)
+            assert plan.text() == PLANNED
         assert model.requests == []
 
     asyncio.run(body())

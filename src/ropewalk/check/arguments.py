@@ -13,6 +13,7 @@ from ..errors import UnsupportedSchema
 from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref
 from ..schema import Schema, compile_schema
 from ..values import Json, closest
+from .absence import Absence
 from .report import At, listing
 from .schemas import INTEGER, NULL, NUMBER, OBJECT, Sub
 from .types import Nothing, Type, element, kinds_of, say
@@ -34,8 +35,8 @@ _PLAIN_WORDS: Final = frozenset(("type", "title", "description", "default", "exa
 class Fitting:
     """Judges expressions against schemas; keeps what it compiles for the time of one check."""
 
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
+    def __init__(self, tell: Tell, absence: Absence) -> None:
+        self.tell, self.absence = tell, absence
         self._compiled: dict[int, tuple[Json, Callable[[Json], list[Any]] | None]] = {}
 
     def fit(self, expr: Expr, got: Type, wanted: Sub, at: At, noun: str, whose: str) -> None:
@@ -48,6 +49,12 @@ class Fitting:
             expr, got = _opened(expr.value)
         if not self._kind_fits(expr, got, wanted, at):
             return
+        if type(expr) is Ref and expr.root == "input" and not wanted.kinds() & NULL:
+            name = self.absence.of(expr.path)
+            if name is not None:
+                message = f"the input may be without {name!r}, and this is null then, where it must be"
+                advice = f"make {name!r} required, or give it a default"
+                self.tell(f"{message} {say(wanted.kinds())}; {advice}", at, column=expr.column, warning=True)
         if isinstance(expr, Obj):
             self._object(expr, got, wanted, at, noun, whose)
         elif isinstance(expr, Arr):

@@ -9,6 +9,7 @@ from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
 from ..ir import Flow, Node
 from ..values import closest
 from . import types
+from .absence import Absence
 from .report import At, Owners, Report, listing
 from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
 from .structure import Layout
@@ -46,6 +47,7 @@ class Reading:
     def __init__(self, flow: Flow, layout: Layout, report: Report) -> None:
         self.flow, self.layout, self.report = flow, layout, report
         self.input: Type = Sub(flow.input_schema, flow.input_schema) if type(flow.input_schema) is dict else None
+        self.absence = Absence(flow)
         self.channels: dict[str, Type] = {
             name: Sub(channel.schema, channel.schema) if type(channel.schema) is dict else None
             for name, channel in flow.state.items()

@@ -69,7 +69,7 @@ class Walk:
         self.flow, self.report, self.tools = flow, report, tools
         self.unknown_tools = unknown_tools
         self.read = Reading(flow, layout, report)
-        self.fitting = Fitting(self.read.tell)
+        self.fitting = Fitting(self.read.tell, self.read.absence)
         self.writers = Writers(report)
         self.cards: dict[str, tuple[ToolCard | None, str]] = {}
         self._taken: dict[str, Sub | None] = {}

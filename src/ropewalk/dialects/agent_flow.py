@@ -13,11 +13,10 @@ from typing import Final
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
 from ..frozen import dataclass
 from ..ir import Graph, Meta, Node, OnError, Policy, Retry
+from ..ops import MODEL as MODEL
 from ..ops import Branch, Call, Compute, Loop, Map, Wait
 from ..values import Json
 
-MODEL: Final = "ropewalk:model"
-"""The tool that is one turn of the model."""
 APPROVAL: Final = "ropewalk:approval"
 """The tool that asks whether a call may be made."""
 MAX_ROUNDS: Final = 20

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..errors import NotFound
 from ..ir import Flow
 from ..values import closest
+from .agents import agent_in
 from .data import graph_data
 from .diagram import mermaid
 from .picture import svg
@@ -26,4 +27,4 @@ def draw(flow: Flow, format: str) -> str:
     return drawn
 
 
-__all__ = ["FORMATS", "draw", "graph_data", "mermaid", "svg", "text"]
+__all__ = ["FORMATS", "agent_in", "draw", "graph_data", "mermaid", "svg", "text"]

@@ -9,6 +9,7 @@ from ..expr.ast import Expr, Lit, Obj, Ref
 from ..expr.show import brief
 from ..frozen import dataclass
 from ..ir import Graph, Node, parts
+from .agents import Agent, agent_in
 
 MOST_EXPRESSION = 60
 _EMPTY = (Obj(()), Lit({}))
@@ -26,6 +27,7 @@ class Facts:
     conditions: tuple[str, ...]
     details: tuple[str, ...]
     bodies: tuple[tuple[str, Graph], ...]
+    agent: Agent | None = None
 
     @property
     def title(self) -> str:
@@ -55,6 +57,9 @@ def facts_of(node: Node) -> Facts:
         bodies = [("", bodies[0][1])]
     names, plain = _plain_fields(op)
     details = [*plain, *(f"{field}: {text}" for field, text in exprs.items())]
+    agent = agent_in(op)
+    if agent is not None:
+        details = list(agent.details)
     policy = node.policy
     if policy.retry.attempts > 1:
         details.append(f"attempts: {policy.retry.attempts}")
@@ -62,11 +67,12 @@ def facts_of(node: Node) -> Facts:
         details.append(f"timeout: {policy.timeout:g} s")
     if policy.on_error is not None:
         details.append(f"on error: {said(policy.on_error.value)}")
-    if node.result is not None:
+    if node.result is not None and agent is None:
         details.append(f"result: {said(node.result)}")
     if node.writes is not None and (node.meta.writes or not _own(node.writes, node)):
         details.append(f"writes: {', '.join(node.meta.writes) or said(node.writes)}")
-    return Facts(node.id, type(op).__name__, " ".join(names), tuple(conditions), tuple(details), tuple(bodies))
+    kind = type(op).__name__ if agent is None else "Agent"
+    return Facts(node.id, kind, " ".join(names), tuple(conditions), tuple(details), tuple(bodies), agent)
 
 
 def _own(writes: Expr, node: Node) -> bool:

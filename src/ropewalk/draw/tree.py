@@ -35,6 +35,11 @@ def _region(graph: Graph, indent: str, lines: list[str], depth: int) -> None:
             words.append(f"after {', '.join(after[i])}")
         lines.append(f"{indent}{'└─' if last else '├─'} {_visible(node.id)}  {_visible(' · '.join(words))}")
         inner = indent + ("   " if last else "│  ")
+        if node.agent is not None:  # the nodes of its loop nobody wrote
+            calls = node.agent.calls
+            ends = ["├─"] * (len(calls) - 1) + ["└─"]
+            lines += [f"{inner}{end} {_visible(call)}" for end, call in zip(ends, calls, strict=False)]
+            continue
         for j, (label, body) in enumerate(node.bodies):
             if not label:
                 _region(body, inner, lines, depth + 1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter, validators
 
+from ...dialects.agent_flow import MODEL
 from ...errors import InvalidInput, Problem
 from ...events import Event
 from ...source import visible
@@ -194,6 +195,8 @@ def _error(error: Any, where: Mapping[str, str]) -> str:
         return visible(str(error))
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
     tool = f" (tool {error['tool']})" if error.get("tool") else ""
+    if error.get("tool") == MODEL:  # a name that nobody wrote, as is that of the node in a document that is an agent
+        node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
     place = f"{where[node]}: " if node in where else ""
     return visible(place + f"{node}{tool}: {error.get('message', '')}".removeprefix(": "))
 

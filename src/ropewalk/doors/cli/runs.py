@@ -21,6 +21,7 @@ from .keep import instant
 from .options import Json, Project, StoreAddress
 from .session import unknown_run, with_app
 from .table import columns, duration, first_line, moment
+from .talks import Talks
 from .tally import Tally, line, waits_for
 from .waiting import waits
 
@@ -118,12 +119,13 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
             raise unknown_run(app, run_id)
         lonely = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
         attended = details["status"] == "waiting" and app.runs.attended(_row(app, run_id))
-        return Answer(data=details, text=_details(details, lonely, attended))
+        talks = Talks(details["kind"], _row(app, run_id).document)
+        return Answer(data=details, text=_details(details, talks, lonely, attended))
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _details(run: dict[str, Any], lonely: str | None, attended: bool) -> str:
+def _details(run: dict[str, Any], talks: Talks, lonely: str | None, attended: bool) -> str:
     status = f"queued: {lonely or 'a worker takes it'}" if run["queued"] else run["status"]
     lines = [
         f"{run['name'] or run['kind']}  {run['id']}",
@@ -147,12 +149,27 @@ def _details(run: dict[str, Any], lonely: str | None, attended: bool) -> str:
         lines += ["", *waits(run, "", attended=attended)]
     lines.append("")
     under_way = {wait["path"] for wait in run["waitingFor"]}
-    lines += _steps(run["nodes"], time.time() if not run.get("endTime") else math.inf, under_way)
+    told = list(talks.told(run["nodes"]))
+    lines += _steps(told, time.time() if not run.get("endTime") else math.inf, under_way)
     if run.get("error") is not None:
-        lines += ["", f"error: {_short(run['error'], 1000)}"]
-    if run.get("result") is not None:
-        lines += ["", f"result: {_cut(orjson.dumps(run['result'], option=orjson.OPT_INDENT_2).decode())}"]
+        lines += ["", f"error: {talks.error(_short(run['error'], 1000))}"]
+    said = _result(run)
+    if said is not None:
+        lines += ["", f"result: {_cut(said)}"]
     return visible("\n".join(lines))
+
+
+def _result(run: dict[str, Any]) -> str | None:
+    """The result as the notation has it; of an agent what it answered, and the warnings."""
+    result = run["result"]
+    if result is None:
+        return None
+    if run["kind"] != "agent" or "conversation" not in result:
+        return orjson.dumps(result, option=orjson.OPT_INDENT_2).decode()
+    answer = result.get("result")
+    text = answer if isinstance(answer, str) else orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
+    warned = "".join(f"\nwarning: {warning}" for warning in result.get("warnings") or ())
+    return text + warned if answer or warned else None
 
 
 def _stretches(run: dict[str, Any]) -> str:
@@ -174,12 +191,14 @@ def _steps(nodes: list[dict[str, Any]], now: float, under_way: Container[str]) -
 
 
 def _step(node: dict[str, Any], now: float, under_way: Container[str]) -> str:
+    name = node.get("words", node["path"])
     if node["status"] == "decided":
-        return f"· {node['path']}  {_decision(node, now, under_way)}"
+        return f"· {name}  {_decision(node, now, under_way)}"
     said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
     took = duration((node["ms"] or 0) / 1000)
     again = " (recorded before)" if node.get("replayed") else ""
-    return f"{_MARKS.get(node['status'], ' ')} {node['path']}  {took}{again}  {_short(said)}".rstrip()
+    told = node["says"] if "says" in node else _short(said)
+    return f"{_MARKS.get(node['status'], ' ')} {name}  {took}{again}  {told}".rstrip()
 
 
 def _cut(text: str) -> str:

@@ -15,6 +15,7 @@ from .given import read_input
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
 from .session import unknown_run, with_app
+from .talks import asker
 
 if TYPE_CHECKING:
     from ...app import App
@@ -122,9 +123,11 @@ def waits(data: dict[str, Any], where: str, engine: str | None = None, *, attend
         return []
     run = shlex.quote(str(data.get("runId") or data.get("executionId") or data.get("id")))
     lines = []
+    nodes = [wait.get("node") for wait in waiting]
     for wait in waiting:
         lines.append(f"  {asked(wait)}")
-        lines.append(f"    {command(run, wait)}{where}")
+        alone = asker(wait["path"]) is not None and nodes.count(wait.get("node")) == 1
+        lines.append(f"    {command(run, {**wait, 'path': wait['node']} if alone else wait)}{where}")
     if attended:
         lines.append("  then a worker goes on with it")
     else:
@@ -136,7 +139,7 @@ def asked(wait: dict[str, Any]) -> str:
     """What is waited for, in a line."""
     until = f", until {wait['due']}" if wait["due"] else ""
     if "approval" in wait:
-        return f"{wait['path']} waits for an approval{until}: {wait['approval']}"
+        return f"{asker(wait['path']) or wait['path']} waits for an approval{until}: {wait['approval']}"
     return f"{wait['path']} waits for the event {wait['event']!r}{until}"
 
 
