@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ import pytest
 
 from ropewalk.tools.mcp import ServerRefused
 
-from .mcp_lab import alive, gone, group, in_call, odd_http, pid_of, python, said, servers
+from .mcp_lab import alive, collected, gone, group, in_call, odd_http, pid_of, python, said, servers
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -125,6 +124,7 @@ def test_end_of_the_loop_ends_the_process_and_a_second_loop_reconnects() -> None
             return await pid_of(mcp)
 
     assert asyncio.run(closing()) != asyncio.run(closing()), "closing is for one loop, not for ever"
+    collected()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -139,7 +139,7 @@ def test_a_loop_closed_without_a_word_leaves_no_process_after_the_next_use() -> 
     asyncio.run(pid_of(mcp))
     assert gone(first)
     del loop
-    gc.collect()
+    collected()
 
 
 def test_two_loops_at_once_have_a_connection_each() -> None:

@@ -141,6 +141,15 @@ class Child:
     async def stop(self) -> None:
         """End the whole group: close stdin, SIGTERM, SIGKILL, each step with a bound."""
         try:
+            await self._ended()
+            # What SIGKILL hit is as good as gone; how soon its zombie is reaped is up to process 1.
+            await _within(_REAP, self.exited)
+            await self._group_gone(_SETTLE)
+        finally:
+            self._transport.close()
+
+    async def _ended(self) -> None:
+        try:
             with contextlib.suppress(OSError):
                 self.stdin.close()
             if not self.exited.is_set():
@@ -150,10 +159,6 @@ class Child:
         finally:
             # Also when we are cancelled in between: synchronous, so nothing can stop it.
             self.kill()
-        await _within(_REAP, self.exited)
-        # What SIGKILL hit is as good as gone; how soon its zombie is reaped is up to process 1.
-        await self._group_gone(_SETTLE)
-        self._transport.close()
 
     def kill(self) -> None:
         """SIGKILL to the group, now, from any thread; harmless when it has gone."""
