@@ -48,7 +48,7 @@ function cut(owner: Box, all: Box[], edges: [string, string][]) {
   const piece = new Map<string, Box>();
   for (let i = 0; i < all.length; i += size) {
     const some = all.slice(i, i + size);
-    const made = box(`${owner.key}~${i}`, "piece", `${some[0].title} … ${some[some.length - 1].title}`, owner);
+    const made = box(`${owner.key}~${i}`, "piece", between(some[0].title, some[some.length - 1].title), owner);
     made.lines = [`${some.length} nodes`];
     made.inner = some;
     for (const one of some) (piece.set(one.key, made), (one.up = made));
@@ -59,6 +59,14 @@ function cut(owner: Box, all: Box[], edges: [string, string][]) {
     if (from === to) from.edges.push([a, b]);
     else owner.edges.push([a, b]);  // drawn between what is shown of them
   }
+}
+
+/** From one name to another, what both begin with once: `step-135 … 179`. */
+function between(first: string, last: string): string {
+  let same = 0;
+  while (same < last.length && first[same] === last[same]) same++;
+  const prefix = last.slice(0, same).replace(/\d+$/, "");
+  return `${first} … ${prefix.length > 2 ? last.slice(prefix.length) : last}`;
 }
 
 function sorted(all: Box[], edges: [string, string][]): Box[] {
