@@ -32,10 +32,12 @@ export function took(ms: number | null | undefined): string {
 export function When({ at }: { at: string | null }) {
   if (!at) return null;
   const date = new Date(at);
-  const today = date.toDateString() === new Date().toDateString();
+  const now = new Date();
+  const today = date.toDateString() === now.toDateString();
+  const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
   return (
     <time dateTime={at} title={date.toLocaleString()}>
-      {today ? date.toLocaleTimeString() : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}
+      {today ? date.toLocaleTimeString() : date.toLocaleString(undefined, { year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" })}
     </time>
   );
 }

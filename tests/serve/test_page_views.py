@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -251,6 +252,14 @@ def test_every_view_is_readable(page: Page, strange: list[str], width: int, them
         page.wait_for_function("() => !/(Loading|Selecting|Laying out [^ ]+ nodes)…/.test(document.body.innerText)")
         found[place] = page.evaluate(AUDIT, width) + page.evaluate(NAMELESS) + page.evaluate(MOVING)
     assert {place: wrong for place, wrong in found.items() if wrong} == {}
+
+
+def test_a_list_of_old_runs_is_readable_on_a_phone(page: Page, strange: list[str]) -> None:
+    page.clock.set_fixed_time(datetime.now() + timedelta(days=400))
+    page.set_viewport_size({"width": 360, "height": 850})
+    page.goto("/runs")
+    page.get_by_role("row").nth(5).wait_for()
+    assert page.evaluate(AUDIT, 360) == []
 
 
 def test_a_graph_of_two_thousand_nodes_keeps_few_of_them(page: Page, served: Served) -> None:
