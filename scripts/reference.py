@@ -75,7 +75,7 @@ def http() -> Iterator[str]:
     for path, methods in document["paths"].items():
         for method, about in methods.items():
             yield f"## {method.upper()} {path}\n"
-            yield f"{_text(about.get('description') or about.get('summary') or '')}\n"
+            yield f"{about['summary']}. {_text(about.get('description') or '')}".strip() + "\n"
             rows = [_parameter(one) for one in about.get("parameters", ())]
             rows += list(_body(about, document))
             if rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from os.path import basename, isfile
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .check import Checked, check, unknown_tool
 from .config.limits import Limits
-from .dialects import Compiled, notation_of
+from .dialects import Compiled, is_test, notation_of
 from .errors import InvalidFlow, NotFound, Problem
 from .fitting import Cards, LocalCards, check_cycles, is_local
 from .frozen import dataclass
@@ -54,6 +55,7 @@ class Definitions:
     def __init__(self, cards: Cards, limits: Limits) -> None:
         self.cards, self.limits = cards, limits
         self._loaded: dict[tuple[str, str], Loaded] = {}
+        self._tests: dict[Path, tuple[Any, bool]] = {}
 
     def load(self, source: Source) -> Loaded:
         """Read and compile a definition: a file, a directory, text, the document itself, or a flow
@@ -93,6 +95,23 @@ class Definitions:
             error = InvalidFlow(attach([*exc.problems, *more], document), exc.flow)
             error.file = document
             raise error from None
+
+    def is_test(self, file: Path) -> bool:
+        """Whether a file is a recorded test, read once until it changes; what cannot be read is none, and `load` says
+        why. A directory is none."""
+        from .config.flow_files import stamp
+        from .source import load
+
+        now = stamp(file)
+        known = self._tests.get(file)
+        if known is not None and known[0] == now:
+            return known[1]
+        found = False
+        if not file.is_dir():
+            with suppress(InvalidFlow, NotFound):
+                found = is_test(load(file).data)
+        self._tests[file] = now, found
+        return found
 
     @uncollected
     def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:

@@ -23,6 +23,9 @@ Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE: Final = "ropewalk_token"
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
+_WAY: Final = (
+    "send it as Authorization: Bearer TOKEN; it is what ROPEWALK_TOKEN is, else in the address that was printed"
+)
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _HEADERS: Final = [
     (
@@ -52,7 +55,7 @@ class Guard:
         hosts: Iterable[str] = (),
         most_bytes: int = 10_000_000,
         lost: bytes | None = None,
-        way: str = "it is in the address that was printed",
+        way: str = _WAY,
     ) -> None:
         if token == "":
             raise ValueError("a door on HTTP needs a token")
@@ -84,7 +87,7 @@ class Guard:
                 await _answer(send, *refused)
             return
         body = _Body(receive, self._most)
-        await self._site(scope, body.receive, _with_headers(send))
+        await self._site(scope, body.receive, _with_headers(body.guarded(send)))
 
     def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         host = _name(headers.get(b"host", b"").decode("latin-1"))
@@ -96,7 +99,7 @@ class Guard:
         if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
             return 403, "ForeignOrigin", "requests of other sites are refused"
         if int(_digits(headers.get(b"content-length"))) > self._most:
-            return 413, "TooLarge", f"the body has more than {self._most:,} bytes"
+            return _too_large(self._most)
         return None
 
     def _own(self, origin: str, headers: dict[bytes, bytes]) -> bool:
@@ -135,7 +138,8 @@ class _Body:
     """Stops a body that grows past the limit without having said so."""
 
     def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._left = receive, most
+        self._receive, self._most, self._left = receive, most, most
+        self._begun = self._told = False
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -143,6 +147,24 @@ class _Body:
         if self._left < 0:
             return {"type": "http.disconnect"}
         return message
+
+    def guarded(self, send: Send) -> Send:
+        """What is answered; that the body is too large, in place of what the site makes of its end."""
+
+        async def sent(message: Message) -> None:
+            if self._left < 0 and not self._begun:
+                if not self._told:
+                    self._told = True
+                    await _answer(send, *_too_large(self._most))
+                return
+            self._begun = True
+            await send(message)
+
+        return sent
+
+
+def _too_large(most: int) -> tuple[int, str, str]:
+    return 413, "TooLarge", f"the body has more than {most:,} bytes"
 
 
 def _with_headers(send: Send) -> Send:

@@ -87,7 +87,7 @@ def test_a_tool_that_a_server_does_not_have_or_its_pin_refuses_is_a_problem_when
     unknown = scale("validate", "c.yaml")
     assert unknown.code == 3
     assert "c.yaml:5:31: nodes[1].tool: unknown tool 'scale:wiegh'; did you mean scale:weigh?" in unknown.err
-    assert "warning: c.yaml:6:31: nodes[2].tool: unknown tool 'gone:away': MCP server 'gone': no program" in unknown.err
+    assert "warning: c.yaml:6:31: nodes[2].tool: tool 'gone:away': MCP server 'gone': no program" in unknown.err
     assert scale("plan", "c.yaml").code == 3
     assert scale("tools", "pin", "scale", "--approve").code == 0
     scale.write("scale.json", json.dumps([{**PLAIN, "description": "Weighs you."}]))

@@ -9,7 +9,7 @@ import pytest
 from engine.lab import call, each, flow, graph, node, obj, out
 from ropewalk import App
 from ropewalk.dialects import write
-from ropewalk.errors import InvalidFlow, NotFound, NothingToRetry
+from ropewalk.errors import InvalidFlow, NotFound, RunExists
 from ropewalk.expr.ast import Expr, Lit, Ref
 from ropewalk.ir import OnError, Policy, Retry
 from ropewalk.journal import Store
@@ -78,7 +78,7 @@ async def test_at_a_node_it_and_what_depends_on_it_run_in_any_case(store: Store)
         assert names(made, 3) == ["b", "c"]
         with pytest.raises(NotFound, match="no node 'bb'"):
             await app.runs.fork("r", at=["bb"], executor=made)
-        with pytest.raises(NothingToRetry, match="a run of this id already"):
+        with pytest.raises(RunExists, match="there is one of this id; give the new one another"):
             await app.runs.fork("r", new_id="r", executor=made)
 
 

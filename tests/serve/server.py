@@ -64,6 +64,7 @@ class Served:
     url: str
     client: httpx2.Client
     process: subprocess.Popen[str]
+    said: str
 
     def get(self, path: str, **more: Any) -> Any:
         return self.client.get(path, **more)
@@ -89,7 +90,7 @@ def serve(folder: Path, *words: str, settings: str = "", tools: str = TOOLS) -> 
         assert line.startswith("http://"), (line, process.stderr and process.stderr.read())
         url = line.partition("/?token=")[0]
         with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as client:
-            yield Served(folder, url, client, process)
+            yield Served(folder, url, client, process, line)
     finally:
         process.terminate()
         process.communicate(timeout=20)

@@ -55,7 +55,7 @@ def test_a_fork_has_its_own_input_and_the_runs_are_compared(served: Served) -> N
     }
     assert "result" not in served.post(f"/api/runs/{id}/resume", {}).json()
     taken = served.post(f"/api/runs/{id}/fork", {"runId": other})
-    assert (taken.status_code, taken.json()["error"]["kind"]) == (409, "NothingToRetry")
+    assert (taken.status_code, taken.json()["error"]["kind"]) == (409, "RunExists")
     assert served.get(f"/api/runs/{id}/diff", params={"with": "nope"}).status_code == 404
 
 

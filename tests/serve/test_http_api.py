@@ -308,15 +308,31 @@ def test_flows_in_files_are_listed_looked_at_and_started_and_nothing_else_is(
     (tmp_path / "flows").mkdir()
     (tmp_path / id).write_text(FLOW)
     (tmp_path / "other.yaml").write_text("a: 1\n")
-    (tmp_path / "twice.test.yaml").write_text("kind: test\nflow: twice.yaml\n")
+    for test in ("twice.test.yaml", "flows/recorded.yaml", "recorded.yaml"):
+        (tmp_path / test).write_text("kind: test\nflow: twice.yaml\n")
     for server in serve(tmp_path, settings=settings):
         [line] = server.get("/api/definitions").json()["definitions"]
         assert (line["kind"], line["id"], line["name"], line["notation"]) == ("file", id, "twice", "chain")
         whole = server.get(f"/api/definitions/file/{id.replace('/', '%2F')}").json()
         assert (whole["document"]["name"], whole["graph"]["nodes"][0]["path"]) == ("twice", "a")
+        address = f"/api/definitions/file/{id}"
+        assert server.get(address).json() == whole  # the id of its document too
+        assert whole["document"]["id"] == id
+        assert server.get(f"{address}/drawing", params={"format": "text"}).text.startswith("twice")
         given = {"definition": {"kind": "file", "id": id}, "input": {"n": 4}, "wait": 20}
-        assert server.post("/api/runs", given).json()["results"] == {"a": 8}
-        assert server.client.delete(f"/api/definitions/file/{id}").status_code in (404, 405, 422)
+        done = server.post("/api/runs", given).json()
+        assert (done["results"], done["chainId"]) == ({"a": 8}, id)
+        run = server.get(f"/api/runs/{done['runId']}").json()
+        assert (run["definitionId"], run["definition"]) == (id, {"kind": "file", "id": id})
+        assert [row["id"] for row in server.get("/api/runs", params={"definition": id}).json()["runs"]] == [run["id"]]
+        kept = server.client.delete(address)
+        assert (kept.status_code, "is a file of the project" in kept.text) == (405, True)
+        for meant in ("twice", "twice.yaml", "twise.yaml"):
+            if meant != id:
+                wrong = server.post("/api/runs", {"definition": {"kind": "file", "id": meant}})
+                assert wrong.json()["error"]["message"] == f"no definition 'file {meant}'; did you mean {id!r}?"
+        stored = server.post("/api/runs", {"definition": {"kind": "chain", "id": id}}).json()["error"]["message"]
+        assert stored == f"no definition 'chain {id}': it is a file; name it with kind file"
         for wrong in ("tools.py", "ropewalk.toml", "../twice.yaml", "other.yml", str(tmp_path / id)):
             assert server.get(f"/api/definitions/file/{wrong.replace('/', '%2F')}").status_code == 404
             assert server.post("/api/runs", {"definition": {"kind": "file", "id": wrong}}).status_code == 404

@@ -43,6 +43,6 @@ def test_what_a_restart_has_changed_is_refused_with_its_reason_and_never_called(
     flow = {"kind": "chain", "name": "c", "nodes": [{"id": "w", "type": "tool", "tool": "scale:weigh", "params": {}}]}
     refused = scale.post("/api/runs", {"document": flow})
     assert refused.status_code == 422
-    assert refused.json()["error"]["problems"][0]["message"] == f"unknown tool 'scale:weigh': {WHY}"
+    assert refused.json()["error"]["problems"][0]["message"] == f"tool 'scale:weigh': {WHY}"
     assert (scale.folder / "scale.calls").read_text().split() == ["weigh", "die"]
     assert scale.post("/api/tools/scale:reload", {"arguments": {}}).json()["result"] == "reload"

@@ -74,7 +74,7 @@ def unknown_tool(tool: str, tools: Any) -> tuple[str, str | None, bool]:
     names, why, certain = (getattr(tools, name, None) for name in ("names", "why", "certain"))
     reason = why(tool) if callable(why) else None
     near = closest(tool, names()) if callable(names) and reason is None else None
-    message = f"unknown tool {tool!r}" + (f": {reason}" if reason else "")
+    message = f"unknown tool {tool!r}" if reason is None else f"tool {tool!r}: {reason}"
     return message, near, bool(certain(tool)) if callable(certain) else False
 
 

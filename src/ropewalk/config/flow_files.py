@@ -1,18 +1,35 @@
-"""The files that places name: documents, directories of them, experiences, globs. Nothing is read here."""
+"""The files that places name: documents, directories of them, experiences, globs. Nothing is read here but when they
+were changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 EXPERIENCE: Final = ("experience.yaml", "experience.yml", "experience.json")
 
 
-def flow_files(home: Path, places: Iterable[str]) -> list[Path]:
-    """What stands behind places beside `home`, each once, in their order."""
-    return list(dict.fromkeys(file for place in places for file in _found(home, place)))
+def flow_files(home: Path, places: Sequence[str], but: Callable[[Path], bool]) -> list[Path]:
+    """What stands behind places beside `home`, each once, in their order; without those that `but` names, unless
+    a place is that very file."""
+    named = {home / place for place in places}
+    found = dict.fromkeys(file for place in places for file in _found(home, place))
+    return [file for file in found if file in named or not but(file)]
+
+
+def stamp(path: Path) -> Any:
+    """Unequal after a change; of an experience that of its document."""
+    documents = [path / name for name in EXPERIENCE] if path.is_dir() else [path]
+    found = []
+    for document in documents:
+        try:
+            about = document.stat()
+        except OSError:
+            continue
+        found.append((about.st_mtime_ns, about.st_size, about.st_ino))
+    return tuple(found)
 
 
 def _found(home: Path, place: str) -> Iterator[Path]:

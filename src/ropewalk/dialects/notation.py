@@ -81,7 +81,12 @@ NOTATIONS: Final[dict[str, Notation]] = {
 }
 
 
-_TEST: Final = "test"  # testing.recording.KIND
+TEST: Final = "test"
+
+
+def is_test(document: Json) -> bool:
+    """Whether it is a recorded test (`testing/recording.py`), which is no flow."""
+    return isinstance(document, Mapping) and document.get("kind") == TEST
 
 
 def notation_of(document: Json) -> Notation:
@@ -91,7 +96,7 @@ def notation_of(document: Json) -> Notation:
     kind = document.get("kind")
     if kind is not None:
         found = NOTATIONS.get(str(kind))
-        if kind == _TEST:
+        if is_test(document):
             message = "a recorded test is no flow; `ropewalk test FILE` runs it again"
             raise InvalidFlow([Problem(path="kind", message=message)])
         if found is None:

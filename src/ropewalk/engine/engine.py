@@ -7,9 +7,10 @@ died is taken over and goes on from what its journal holds.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from uuid_utils import uuid7
 
@@ -19,7 +20,7 @@ from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.offloop import off_loop
 from ..uncollected import uncollected_turn
-from ..values import Json, replaced
+from ..values import Json, check_json, replaced
 from .again import check_given, check_same
 from .caller import Caller, Lease
 from .program import Program, compile_flow
@@ -32,6 +33,8 @@ _LONG = 1000  # recorded facts
 POLL = 0.05  # seconds between looks at a run that another process executes
 MOST_PARTS = 100_000
 PROGRAMS = 256  # compiled programs kept per engine
+_RUN_ID: Final = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f-\x9f\u2028\u2029]{1,500}")
+_ID_RULE: Final = "1 to 500 characters on one line, without slashes or blanks around them, and not . or .."
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -302,6 +305,16 @@ def everyone(watchers: Sequence[Watcher], own: Watcher | None) -> Watcher:
 def new_run_id() -> str:
     """A time-ordered id (UUID version 7)."""
     return str(uuid7())
+
+
+def check_run_id(given: object, place: str = "run id") -> str:
+    """An id that somebody has chosen for a run, which is to stand in an address and in a line; InvalidValue says what
+    is wrong. Slashes are in those of parts of runs."""
+    check_json(given, place)
+    if isinstance(given, str) and _RUN_ID.fullmatch(given) and given.strip() == given:
+        return given
+    said = f"{given[:80]}..." if isinstance(given, str) and len(given) > 80 else given
+    raise InvalidValue(place, f"{said!r} is no id of a run: {_ID_RULE}")
 
 
 async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json], str]:

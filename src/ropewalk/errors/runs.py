@@ -134,8 +134,9 @@ class JournalConflict(RopewalkError):
 class RunExists(JournalConflict):
     """An id is to be used again, for something else than the run that has it."""
 
-    def __init__(self, run_id: str, otherwise: str) -> None:
-        super().__init__(run_id, "", f"there is one of this id, started with {otherwise}; give the new one another id")
+    def __init__(self, run_id: str, otherwise: str | None = None) -> None:
+        started = "" if otherwise is None else f", started with {otherwise}"
+        super().__init__(run_id, "", f"there is one of this id{started}; give the new one another id")
 
 
 class DefinitionChanged(JournalConflict):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..engine.engine import new_run_id
-from ..errors import NothingToRetry, StoreError
+from ..errors import RunExists, StoreError
 from ..events import Event
 from ..ir import Flow
 from ..journal.journal import Entry, Key
@@ -45,7 +45,7 @@ async def fork(
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to fork them")
     if new_id is not None and store.get_run(new_id) is not None:
-        raise NothingToRetry(new_id, "there is a run of this id already; name another one for the fork")
+        raise RunExists(new_id)
     old = pinned(app, row)
     new = old if definition is None else other(app, row, definition)
     given = row.input if input is SAME else input

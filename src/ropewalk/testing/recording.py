@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from ..dialects.notation import TEST, is_test
 from ..engine.waits import APPROVAL
 from ..errors import InvalidFlow, Problem
 from ..events import Event
@@ -28,7 +29,6 @@ from ..values import Json, closest, fresh, replaced
 if TYPE_CHECKING:
     from ..app import Loaded
 
-KIND: Final = "test"
 RESULTS: Final = ("results", "data", "finalState", "result")
 """What a notation calls its result: the first of these that an outcome has is what a case expects."""
 _ATTEMPT: Final = re.compile(r"@\d+")
@@ -198,7 +198,7 @@ async def case_of(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: J
         elif entry.kind == "signal" and "late" not in data:
             waits[entry.path] = data["value"]
     context = row.context or {}
-    case: dict[str, Any] = {"kind": KIND, "name": row.name or row.id, "flow": flow}
+    case: dict[str, Any] = {"kind": TEST, "name": row.name or row.id, "flow": flow}
     case |= {"input": row.input} if row.input is not None else {}
     case |= {"variables": context["variables"]} if context.get("variables") else {}
     case |= {"waits": waits} if waits else {}
@@ -248,8 +248,8 @@ def read_case(file: Path) -> tuple[dict[str, Any], Any]:
 
 
 def _problems(data: Json) -> Iterator[Problem]:
-    if not isinstance(data, dict) or data.get("kind") != KIND:
-        yield Problem(path="kind", message=f"a recorded run is an object with `kind: {KIND}`")
+    if not isinstance(data, dict) or not is_test(data):
+        yield Problem(path="kind", message=f"a recorded run is an object with `kind: {TEST}`")
         return
     for key in data:
         if key not in _KEYS:

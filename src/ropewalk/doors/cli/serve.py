@@ -40,9 +40,10 @@ def serve(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Serve the HTTP API and the page. Every request needs the token: that of ROPEWALK_TOKEN, or a new one, which is
-    in the address that is printed."""
-    token = os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
+    """Serve the HTTP API and the page. Every request needs the token: that of ROPEWALK_TOKEN, which is not printed,
+    or a new one, which is in the address that is printed."""
+    given = os.environ.get(_TOKEN)
+    token = given or secrets.token_urlsafe(24)
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         try:
@@ -56,7 +57,8 @@ def serve(
         config = read_config(project)
         site = make_site(app, token, hosts=names, home=config.directory, flows=config.mcp_server.flows)
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
-        sys.stdout.write(f"http://{shown}:{listening.getsockname()[1]}/?token={token}\n")
+        told = token if given is None else f"${_TOKEN}"  # a shell puts it in; nobody else reads it here
+        sys.stdout.write(f"http://{shown}:{listening.getsockname()[1]}/?token={told}\n")
         sys.stdout.flush()
         await serve_until_cancelled(site, listening, _LEAVING)
         return Answer()

@@ -6,22 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ...app import App
-from ...engine.engine import new_run_id
+from ...errors import RunExists
 from ...journal import ENDS
 from ...journal.journal import RunRow
 from ...journal.offloop import off_loop
 from ...values import Json, check_json
+from . import shapes
 from .answers import Answer, Files, Route, Served
-from .given import Definition, Document, loaded_of
+from .given import Asked, Definition, Document, loaded_of
 from .live import Live
-from .runs import Awaited, Going, RunId, ended, known, set_going
+from .runs import EXECUTED, Awaited, Going, RunId, ended, known, own_id, set_going
 
 
 class Again(Awaited):
-    nodes: list[str] = Field(default_factory=list, max_length=1000, description="Ids or paths, such as each[3]/fetch.")
+    nodes: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, max_length=1000, description="Ids or paths, such as each[3]/fetch."
+    )
 
 
 class Forked(Again):
@@ -33,10 +36,8 @@ class Forked(Again):
     run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The id of the fork.")
 
 
-class Approval(BaseModel):
+class Approval(Asked):
     """`node` (an id or a path) says which, where there is more than one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     node: str | None = Field(None, max_length=2000)
     approved: bool = True
@@ -44,42 +45,42 @@ class Approval(BaseModel):
     note: str | None = Field(None, max_length=10_000)
 
 
-class Sent(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class Sent(Asked):
     event: str = Field(min_length=1, max_length=500)
     payload: Any = None
     id: str | None = Field(None, min_length=1, max_length=500, description="The same id is sent once.")
     early: bool = Field(True, description="Keep it for a wait that has not begun yet.")
 
 
+# Of a request without a body.
+_AWAITED, _AGAIN, _FORKED = Awaited.model_validate({}), Again.model_validate({}), Forked.model_validate({})
 router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, default_response_class=Answer)
 
 
-@router.get("/waiting")
+@router.get("/waiting", summary="List waits", response_model=shapes.Waits)
 def all_waiting(app: Served) -> Answer:
     """The events and approvals that any run waits for, each with the run's name."""
     return Answer({"waiting": _named(app, app.runs.waiting())})
 
 
-@router.post("/runs/{run_id:path}/retry", status_code=202)
-async def retry(run_id: RunId, given: Again, app: Served, live: Going) -> Answer:
+@router.post("/runs/{run_id:path}/retry", summary="Retry a run", **EXECUTED)
+async def retry(run_id: RunId, app: Served, live: Going, given: Again = _AGAIN) -> Answer:
     """Go on with a run that has ended: what failed runs again, or `nodes` and what depends on them."""
     known(app, run_id)
     nodes = check_json(given.nodes, "nodes")
     return await set_going(live, run_id, given.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take))
 
 
-@router.post("/runs/{run_id:path}/resume", status_code=202)
-async def resume(run_id: RunId, given: Awaited, app: Served, live: Going) -> Answer:
+@router.post("/runs/{run_id:path}/resume", summary="Resume a run", **EXECUTED)
+async def resume(run_id: RunId, app: Served, live: Going, given: Awaited = _AWAITED) -> Answer:
     """Go on with a run whose process is gone, or that waits without one."""
     if known(app, run_id).status in ENDS:
         return Answer({"runId": run_id, **ended(await app.resume(run_id))}, 200)
     return await set_going(live, run_id, given.wait, lambda take: app.resume(run_id, on_event=take))
 
 
-@router.post("/runs/{run_id:path}/fork", status_code=202)
-async def fork(run_id: RunId, given: Forked, app: Served, files: Files, live: Going) -> Answer:
+@router.post("/runs/{run_id:path}/fork", summary="Fork a run", **EXECUTED)
+async def fork(run_id: RunId, app: Served, files: Files, live: Going, given: Forked = _FORKED) -> Answer:
     """Start a new run from this one, with another input or definition; what was recorded is used where it fits."""
     known(app, run_id)
     how: dict[str, Any] = {"at": check_json(given.nodes, "nodes")}
@@ -88,22 +89,24 @@ async def fork(run_id: RunId, given: Forked, app: Served, files: Files, live: Go
     if given.definition is not None or given.document is not None:
         loaded, _ = loaded_of(app, files, given.definition, given.document)
         how["definition"] = {**loaded.document, "kind": loaded.kind}
-    id = check_json(given.run_id, "runId") if given.run_id is not None else new_run_id()
+    id = own_id(given.run_id)
+    if live.holds(id):  # before its row is there
+        raise RunExists(id)
     return await set_going(
         live, id, given.wait, lambda take: app.runs.fork(run_id, new_id=id, on_event=take, **how), forkedFrom=run_id
     )
 
 
-@router.get("/runs/{run_id:path}/waiting")
+@router.get("/runs/{run_id:path}/waiting", summary="List the waits of a run", response_model=shapes.Waits)
 def waiting(run_id: RunId, app: Served) -> Answer:
     """The events and approvals that it waits for."""
     known(app, run_id)
     return Answer({"waiting": _named(app, app.runs.waiting(run_id))})
 
 
-@router.post("/runs/{run_id:path}/approve")
+@router.post("/runs/{run_id:path}/approve", summary="Answer an approval", response_model=shapes.Answered)
 async def approve(run_id: RunId, given: Approval, app: Served, live: Going) -> Answer:
-    """Answer an approval. A run that no process has waits for it goes on here."""
+    """`approved` or not. A run that waits for it without a process goes on here."""
     before = known(app, run_id)
     said = check_json(given.model_dump(include={"node", "approved", "by", "note"}), "body")
     name = said.pop("node")
@@ -111,9 +114,9 @@ async def approve(run_id: RunId, given: Approval, app: Served, live: Going) -> A
     return await _gone_on(app, live, before, {"answered": answered})
 
 
-@router.post("/runs/{run_id:path}/send")
+@router.post("/runs/{run_id:path}/send", summary="Send an event", response_model=shapes.Delivered)
 async def send(run_id: RunId, given: Sent, app: Served, live: Going) -> Answer:
-    """Send it an event. A run that no process has waits for it goes on here."""
+    """A run that waits for it without a process goes on here."""
     before = known(app, run_id)
     said = check_json(given.model_dump(include={"event", "payload", "id", "early"}), "body")
     event, payload = said.pop("event"), said.pop("payload")
@@ -121,7 +124,7 @@ async def send(run_id: RunId, given: Sent, app: Served, live: Going) -> Answer:
     return await _gone_on(app, live, before, {"sent": sent})
 
 
-@router.get("/runs/{run_id:path}/diff")
+@router.get("/runs/{run_id:path}/diff", summary="Compare two runs", response_model=shapes.Difference)
 def diff(
     run_id: RunId, app: Served, other: Annotated[str, Query(alias="with", max_length=500, description="Another run.")]
 ) -> Answer:

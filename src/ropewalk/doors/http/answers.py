@@ -26,7 +26,6 @@ from ...errors import (
     NoExecutor,
     NotFound,
     PartOfRun,
-    Problem,
     RopewalkError,
     RunBusy,
     RunStopped,
@@ -42,7 +41,8 @@ from ...errors import (
 from ...source import load
 from ...told import error_data, problem_data
 from .flow_files import FlowFiles
-from .wording import message_of, no_route, unknown_key
+from .misfits import misfits, unknown_parameters
+from .wording import message_of, no_route
 
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     # The first line that fits decides, so the narrower kinds stand first.
@@ -163,12 +163,15 @@ class Body(Request):
 
 
 class Route(APIRoute):
-    """A route that reads its body as `Body` does."""
+    """A route that reads its body as `Body` does, and takes no parameters in the address but its own."""
 
     def get_route_handler(self) -> Any:
         handle = super().get_route_handler()
 
         async def read(request: Request) -> Any:
+            wrong = unknown_parameters(request, self)
+            if wrong:
+                raise RequestValidationError(wrong)
             return await handle(Body(request.scope, request.receive))
 
         return read
@@ -200,15 +203,7 @@ def answer_misfit(request: Request, error: Exception) -> Answer:
     if isinstance(error.body, bytes):  # which was not read as JSON
         said = f"the body is sent as {request.headers.get('content-type') or 'nothing'}; send it as application/json"
         return Answer({"error": {"kind": "InvalidRequest", "message": said, "problems": []}}, 415)
-    problems = [_misfit(request, found) for found in error.errors()]
+    problems = misfits(request, error.errors())
     said = "; ".join(map(str, problems))
     data = {"kind": "InvalidRequest", "message": said, "problems": [problem_data(one) for one in problems]}
     return Answer({"error": data}, 422)
-
-
-def _misfit(request: Request, found: dict[str, Any]) -> Problem:
-    path = ".".join(str(part) for part in found["loc"])
-    if found["type"] != "extra_forbidden":
-        return Problem(path=path, message=found["msg"])
-    message, near = unknown_key(request, found["loc"])
-    return Problem(path=path, message=message, suggestion=near)

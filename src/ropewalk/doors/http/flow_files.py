@@ -6,11 +6,11 @@ What a request names is compared with those that are listed; no path is ever mad
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from ...config.flow_files import flow_files
+from ...config.flow_files import flow_files, stamp
 from ...draw import graph_data
 from ...errors import NotFound, RopewalkError
 from ...runs import iso
@@ -29,7 +29,7 @@ class FlowFiles:
     def __init__(self, app: App, home: Path | None = None, places: Sequence[str] = ()) -> None:
         self._app, self._home, self._places = app, home, tuple(places)
         self._told: set[str] = set()
-        self._lines: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}  # with what says that a file is unchanged
+        self._lines: dict[str, tuple[Any, dict[str, Any]]] = {}  # with what says that a file is unchanged
 
     def listed(self) -> Iterator[dict[str, Any]]:
         """A line for each that is a sound document."""
@@ -48,29 +48,39 @@ class FlowFiles:
         return {**line, "document": loaded.document, "graph": graph_data(loaded.flow)}
 
     def loaded(self, id: str) -> Loaded:
-        """The flow of this id, as its file is now; NotFound with what was probably meant."""
+        """The flow of this id, as its file is now; NotFound with what was probably meant. Where the document has no
+        id of its own this is it, so that it is the same one each time."""
         files = self._files()
         if id not in files:
-            raise NotFound("definition", f"{FILE} {id}", suggestion=closest(id, files))
-        return self._app.load(files[id])
+            raise NotFound("definition", f"{FILE} {id}", suggestion=_meant(id, files))
+        loaded = self._app.load(files[id])
+        if "id" not in loaded.document or "id" in loaded.file.data:
+            return loaded
+        named = {**loaded.document, "kind": loaded.kind, "id": id}
+        return self._app.definitions.loaded(named, loaded.file, loaded.root)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._files()
+
+    def id_of(self, path: str | None) -> str | None:
+        """The id of the flow in this file, where it is one of those that are listed."""
+        return None if path is None else next((id for id, file in self._files().items() if str(file) == path), None)
 
     def _files(self) -> dict[str, Path]:
         if self._home is None:
             return {}
         home = self._home.resolve()
-        found = flow_files(home, self._places or ("*.yaml", "*.yml"))
-        tests = (".test.yaml", ".test.yml", ".test.json")
+        found = flow_files(home, self._places or ("*.yaml", "*.yml"), self._app.definitions.is_test)
         named = {(file.relative_to(home) if file.is_relative_to(home) else file).as_posix(): file for file in found}
-        return {id: file for id, file in named.items() if file.exists() and not id.endswith(tests)}
+        return {id: file for id, file in named.items() if file.exists()}
 
     def _known(self, id: str, file: Path) -> dict[str, Any]:
         """Its line. An experience is read each time: which of its files has changed only reading them tells."""
-        state = file.stat()
-        mark, known = (state.st_mtime_ns, state.st_size), self._lines.get(id)
-        if known is not None and known[0] == mark and not file.is_dir():
+        now, known = stamp(file), self._lines.get(id)
+        if known is not None and known[0] == now and not file.is_dir():
             return known[1]
         line = self._line(id, file, self._app.load(file))
-        self._lines[id] = mark, line
+        self._lines[id] = now, line
         return line
 
     def _line(self, id: str, file: Path, loaded: Loaded) -> dict[str, Any]:
@@ -83,3 +93,10 @@ class FlowFiles:
             "fingerprint": loaded.fingerprint,
             "created": iso(file.stat().st_mtime),
         }
+
+
+def _meant(id: str, known: Iterable[str]) -> str | None:
+    """The file that somebody means who leaves out its directory or its ending, or misspells it."""
+    names = {name: file for file in known for name in (PurePath(file).stem, PurePath(file).name, file)}
+    near = closest(id, names)
+    return None if near is None else names[near]

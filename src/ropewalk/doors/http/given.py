@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from ...app import App, Loaded
 
 
-class Definition(BaseModel):
-    """A stored definition."""
+class Asked(BaseModel):
+    """The body of a request: no other keys, and values of the types that they say (`"no"` is no boolean)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
-    kind: str = Field(max_length=50, examples=["chain"])
+
+class Definition(Asked):
+    """One of those that `GET /api/definitions` lists: a stored one, or with `kind: file` a flow in a file."""
+
+    kind: Literal["chain", "composition", "file"]
     id: str = Field(max_length=500)
 
 
@@ -32,13 +36,16 @@ Document = dict[str, Any] | str
 def loaded_of(
     app: App, files: FlowFiles, named: Definition | None, document: Document | None
 ) -> tuple[Loaded, str | None]:
-    """The definition, compiled, and its id when it is a stored one; InvalidFlow when neither or both are given."""
+    """The definition, compiled, and its id when it has one: not a document. InvalidFlow when neither or both are
+    given."""
     if (named is None) == (document is None):
         raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
     if named is not None and named.kind == FILE:
         loaded = files.loaded(named.id)
-        return loaded, loaded.root
+        return loaded, loaded.root or named.id
     if named is not None:
+        if named.id in files and app.store.get_definition(named.kind, named.id) is None:
+            raise NotFound("definition", f"{named.kind} {named.id}", why=f"it is a file; name it with kind {FILE}")
         return app.definitions.stored(stored(app, named.kind, named.id)), named.id
     assert document is not None
     return read(app, document), None

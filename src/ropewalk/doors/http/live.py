@@ -94,6 +94,13 @@ class Live:
         """Whether this process executes it."""
         return run_id in self._feeds
 
+    async def begun(self, run_id: str) -> None:
+        """Returns once a run that is set going here has begun, or does not begin at all."""
+        feed = self._feeds.get(run_id)
+        if feed is not None:
+            async for _ in feed.follow(0):
+                return
+
     async def _run(self, run_id: str, start: Start, take: Callable[[Event], None]) -> Any:
         feed = self._feeds[run_id]
         try:

@@ -10,9 +10,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 
 from ...events import Event
+from .answers import Route
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300)
-router = APIRouter(tags=["metrics"])
+router = APIRouter(tags=["metrics"], route_class=Route)
 
 
 class Metrics:
@@ -59,7 +60,9 @@ class Metrics:
                 self._run_time.observe(data["ms"] / 1000)
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@router.get(
+    "/metrics", summary="Get metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+)
 def metrics(request: Request) -> Response:
     """Counts and times of the runs of this process."""
     counted: Metrics = request.app.state.metrics

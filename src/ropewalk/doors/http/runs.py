@@ -7,25 +7,27 @@ import contextlib
 import math
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ...app import App
 from ...draw import graph_data
 from ...engine.again import check_same
-from ...engine.engine import new_run_id
+from ...engine.engine import check_run_id, new_run_id
 from ...errors import InvalidValue, NotFound
 from ...fitting import check_input, check_variables
 from ...journal.journal import ENDS, RunRow
 from ...journal.journal import NewRun as Begun
 from ...runs import summary
 from ...values import Json, check_json, closest
+from . import shapes
 from .answers import Answer, Files, Route, Served
-from .given import Definition, Document, loaded_of
+from .flow_files import FILE, FlowFiles
+from .given import Asked, Definition, Document, loaded_of
 from .live import Live, Start
 
 if TYPE_CHECKING:
@@ -42,10 +44,8 @@ _ALIKE = 200
 _MOST_MESSAGE = 300
 
 
-class Awaited(BaseModel):
+class Awaited(Asked):
     """What is started here goes on by itself; its result may be waited for."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
 
@@ -60,7 +60,21 @@ class NewRun(Awaited):
     run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The same id runs once.")
 
 
+EXECUTED: Final[dict[str, Any]] = {
+    "status_code": 202,
+    "response_model": shapes.Begun,
+    "response_description": "It has begun",
+    "responses": {200: {"model": shapes.Result, "description": "How it ended, or how it stands"}},
+}
+"""What a route answers that has a run executed."""
+STREAM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/event-stream": {}}}}
+
 router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route, default_response_class=Answer)
+
+
+def own_id(given: str | None) -> str:
+    """The id of a new run: the one that is given, or a new one."""
+    return new_run_id() if given is None else check_run_id(given, "body.runId")
 
 
 def known(app: App, run_id: str) -> RunRow:
@@ -70,14 +84,18 @@ def known(app: App, run_id: str) -> RunRow:
     return row
 
 
-@router.post("", status_code=202)
+@router.post("", summary="Start a run", **EXECUTED)
 async def start(given: NewRun, app: Served, files: Files, live: Going) -> Answer:
-    """Start a run; answered at once, or with `wait` when it has ended by then."""
+    """202 as soon as it has begun; 200 with its result when it ends within `wait` seconds. An id that has run is
+    answered 200, with the result of before."""
     loaded, id = loaded_of(app, files, given.definition, given.document)
-    run_id = check_json(given.run_id, "runId") if given.run_id is not None else new_run_id()
+    run_id = own_id(given.run_id)
     variables = check_json(given.variables, "variables") if given.variables is not None else None
     check_variables(loaded.flow, variables or {})
     row = app.runs.row(run_id)
+    while row is None and live.holds(run_id):  # somebody else has just sent the same
+        await live.begun(run_id)
+        row = app.runs.row(run_id)
     if row is not None:
         about = {"input": check_input(loaded.flow, given.input), "context": {"variables": variables}}
         check_same(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **about))
@@ -113,7 +131,7 @@ def ended(result: Mapping[str, Json]) -> dict[str, Json]:
     return {name: result[name] for name in result if name != "result" or not {"results", "data"} & set(result)}
 
 
-@router.get("")
+@router.get("", summary="List runs", response_model=shapes.RunList)
 def ls(
     app: Served,
     status: Annotated[str | None, Query(max_length=50)] = None,
@@ -133,6 +151,8 @@ def ls(
     given = {"status": status, "kind": kind, "definition_id": definition, "text": text, "after": after}
     for name, value in given.items():
         check_json(value, name)
+    if after is not None:
+        known(app, after)
     rows = app.runs.list(
         status=status,
         kind=kind,
@@ -158,14 +178,14 @@ def _message(row: RunRow) -> str | None:
     return None if said is None else str(said)[:_MOST_MESSAGE]
 
 
-@router.get("/{run_id:path}/graph")
+@router.get("/{run_id:path}/graph", summary="Get the graph of a run", response_model=shapes.Graph)
 def graph(run_id: RunId, app: Served) -> Answer:
     """The graph of the definition that the run was started with."""
     row = known(app, run_id)
     return Answer(graph_data(app.definitions.loaded({**(row.document or {}), "kind": row.kind}).flow))
 
 
-@router.get("/{run_id:path}/arguments")
+@router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=shapes.CallArguments)
 async def arguments(
     run_id: RunId, app: Served, node: Annotated[str, Query(max_length=2000, description="Its path, with rounds.")] = ""
 ) -> Answer:
@@ -175,7 +195,7 @@ async def arguments(
     return Answer({"arguments": {path: args for path, args in found.items() if node in ("", path)}})
 
 
-@router.get("/{run_id:path}/events", response_class=EventSourceResponse)
+@router.get("/{run_id:path}/events", summary="Follow a run", response_class=EventSourceResponse, responses=STREAM)
 async def events(
     run_id: RunId,
     app: Served,
@@ -189,7 +209,7 @@ async def events(
     return EventSourceResponse(_sent(live, run_id, last_event_id or after), ping=15)
 
 
-@router.post("/{run_id:path}/stop")
+@router.post("/{run_id:path}/stop", summary="Stop a run", response_model=shapes.Stopped)
 def stop(run_id: RunId, app: Served) -> Answer:
     """Stop it, in whatever process it runs."""
     known(app, run_id)
@@ -198,11 +218,22 @@ def stop(run_id: RunId, app: Served) -> Answer:
 
 
 # The last, as an id may have slashes in it: that of a part of another run has.
-@router.get("/{run_id:path}")
-def get(run_id: RunId, app: Served) -> Answer:
+@router.get("/{run_id:path}", summary="Get a run", response_model=shapes.Run)
+def get(run_id: RunId, app: Served, files: Files) -> Answer:
     """One run with every recorded step."""
-    known(app, run_id)
-    return Answer(app.runs.get(run_id))
+    row = known(app, run_id)
+    told = app.runs.get(run_id)
+    return Answer({**told, "definition": _definition(row, files)} if told is not None else known(app, run_id))
+
+
+def _definition(row: RunRow, files: FlowFiles) -> dict[str, Json] | None:
+    """Under which kind and id the definition of a run is listed."""
+    context = row.context or {}
+    file = files.id_of(context.get("root") or context.get("file"))
+    if file is not None:
+        return {"kind": FILE, "id": file}
+    stored = row.definition_id is not None and "file" not in context
+    return {"kind": row.kind, "id": row.definition_id} if stored else None
 
 
 def _instant(since: str | None) -> float | None:

@@ -19,6 +19,7 @@ from .answers import REFUSALS, Answer, answer_error, answer_misfit, answer_refus
 from .flow_files import FlowFiles
 from .live import Live
 from .metrics import Metrics
+from .wording import operation_id
 
 if TYPE_CHECKING:
     from ...app import App
@@ -58,6 +59,7 @@ def _routes(app: App, files: FlowFiles) -> FastAPI:
         redoc_url=None,
         default_response_class=Answer,
         responses=REFUSALS,
+        generate_unique_id_function=operation_id,
         dependencies=[Depends(HTTPBearer(auto_error=False))],  # for the document; the guard is who looks
     )
     site.add_exception_handler(RopewalkError, answer_error)
@@ -66,7 +68,9 @@ def _routes(app: App, files: FlowFiles) -> FastAPI:
     site.state.served, site.state.live, site.state.metrics = app, live, Metrics()
     site.state.files = files
     app.watch(site.state.metrics.take)
-    for noun in (again, runs, definitions, tools, metrics, page):  # the page is what all other paths are
+    nouns = (again, runs, definitions, tools, metrics)
+    site.state.routes = [route for noun in nouns for route in noun.router.routes]
+    for noun in (*nouns, page):  # the page is what all other paths are
         site.include_router(noun.router)
     return site
 

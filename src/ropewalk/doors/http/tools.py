@@ -6,24 +6,24 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ...values import check_json
+from . import shapes
 from .answers import Answer, Route, Served
+from .given import Asked
 
 ToolId = Annotated[str, Path(max_length=500, description="namespace:name, or a name.")]
 
 
-class Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    arguments: dict[str, Any] = {}
+class Arguments(Asked):
+    arguments: dict[str, Any] = Field(default_factory=dict)
 
 
 router = APIRouter(prefix="/api/tools", tags=["tools"], route_class=Route, default_response_class=Answer)
 
 
-@router.get("")
+@router.get("", summary="List tools", response_model=shapes.ToolList)
 async def ls(
     app: Served, text: Annotated[str, Query(max_length=500, description="In id or description.")] = ""
 ) -> Answer:
@@ -35,15 +35,13 @@ async def ls(
     return Answer({"tools": listed, "failures": {name: str(why) for name, why in app.toolbox.failures.items()}})
 
 
-class Wanted(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class Wanted(Asked):
     query: str = Field(max_length=10_000, description="What is to be done, in words.")
     limit: int = Field(5, ge=1, le=100)
     threshold: float | None = Field(None, ge=0, le=1, description="The least score.")
 
 
-@router.post("/select")
+@router.post("/select", summary="Select tools", response_model=shapes.Selection)
 async def select(given: Wanted, app: Served) -> Answer:
     """The tools that fit a request, the best first, with how sure one can be of each and why."""
     await app.connect()
@@ -54,13 +52,13 @@ async def select(given: Wanted, app: Served) -> Answer:
     return Answer(found.to_dict())
 
 
-@router.get("/{tool_id:path}")
+@router.get("/{tool_id:path}", summary="Get a tool", response_model=shapes.Tool)
 async def get(tool_id: ToolId, app: Served) -> Answer:
     """One tool with its schemas."""
     return Answer((await app.toolbox.find(tool_id)).to_dict())
 
 
-@router.post("/{tool_id:path}")
+@router.post("/{tool_id:path}", summary="Call a tool", response_model=shapes.Called)
 async def call(tool_id: ToolId, given: Arguments, app: Served) -> Answer:
     """Call one tool with the whole pipeline around it."""
     await app.toolbox.find(tool_id)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from typing import Final
 
 from fastapi import Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 
 from ...errors import ToolError
 from ...values import closest
@@ -36,35 +35,28 @@ def message_of(error: BaseException) -> str:
     return said
 
 
+def operation_id(route: APIRoute) -> str:
+    """What programs that are made of the OpenAPI document call a route: `start_run`."""
+    return re.sub(r" (?:an?|the) | ", "_", route.summary or route.name).lower()
+
+
 def no_route(request: Request, status: int) -> tuple[str, str] | None:
     """Kind and message for a path or a method that nothing answers; None where it is not that."""
     path, method = request.url.path, request.method
-    routes: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
-    fitting = [known for known in routes if re.fullmatch(re.sub(r"\{\w+\}", ".+", known), path)]
-    takes = sorted({name.upper() for known in fitting for name in routes[known]})
+    routes: list[APIRoute] = [route for route in request.app.state.routes if route.include_in_schema]
+    takes = sorted({name for route in routes if route.path_regex.match(path) for name in route.methods or ()})
     if status == 405 and takes:
-        return "MethodNotAllowed", f"{path} takes {' and '.join(takes)}, not {method}"
+        hint = _meant(path, [route for route in routes if method in (route.methods or ())])
+        return "MethodNotAllowed", f"{path} takes {' and '.join(takes)}, not {method}{hint}"
     if status in (404, 405):
-        near = closest(path, routes)
+        near = closest(path, (route.path_format for route in routes))
         hint = f"; did you mean {near}?" if near else ""
         return "NotFound", f"no route {path}{hint}; GET /api/openapi.json describes every one"
     return None
 
 
-def unknown_key(request: Request, place: Sequence[Any]) -> tuple[str, str | None]:
-    """What is said of a key that a body does not have, and which one was probably meant."""
-    route = request.scope.get("route")
-    field = route.body_field if isinstance(route, APIRoute) else None
-    model: Any = field.field_info.annotation if field is not None else None
-    for part in place[1:-1]:
-        model = _model(model.model_fields[part].annotation) if isinstance(part, str) and model else None
-    if model is None:
-        return "no such key", None
-    keys = [one.alias or name for name, one in model.model_fields.items()]
-    return f"no such key; there are {', '.join(keys)}", closest(str(place[-1]), keys)
-
-
-def _model(annotation: Any) -> type[BaseModel] | None:
-    """The model in `Model | None`."""
-    found = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, BaseModel)]
-    return found[0] if found else None
+def _meant(path: str, routes: Sequence[APIRoute]) -> str:
+    """The route whose last word was misspelt: `/api/runs/ID/rety`."""
+    words = {route.path_format.rpartition("/")[2]: route.path_format for route in routes}
+    near = closest(path.rpartition("/")[2], [word for word in words if "{" not in word])
+    return "" if near is None else f"; did you mean {words[near]}?"

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...config.flow_files import EXPERIENCE, flow_files
+from ...config.flow_files import flow_files, stamp
 from ...engine.flowtool import tool_name, value_of
 from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
-from ...source import load
 from ...values import Json, digest
 from .answers import failed, flow_failed, given
 from .execution import Execute, executed
@@ -36,14 +35,13 @@ class Flows:
     def __init__(self, app: App, places: Iterable[str], home: Path, *, stored: bool = True) -> None:
         self._app, self._places, self._home, self._stored = app, tuple(places), home, stored
         self._known: dict[Path, tuple[Any, Loaded | None]] = {}
-        self._tests: dict[Path, tuple[Any, bool]] = {}
         self._told: set[tuple[str, Path]] = set()
         self.broken: dict[str, str] = {}
         """Why a file is not offered, by its path."""
 
     def version(self) -> Any:
         """Which there are, and of when."""
-        files = tuple((str(file), _stamp(file)) for file in self._files())
+        files = tuple((str(file), stamp(file)) for file in self._files())
         return files, tuple((d.kind, d.id, d.fingerprint) for d in self._definitions()), self._app.toolbox.version
 
     def offered(self) -> Iterator[Offered]:
@@ -76,19 +74,7 @@ class Flows:
     # --- which there are
 
     def _files(self) -> list[Path]:
-        """A recorded test is left out, unless it is named itself."""
-        found = flow_files(self._home, self._places)
-        named = {self._home / place for place in self._places}
-        return [file for file in found if file in named or not self._is_test(file)]
-
-    def _is_test(self, file: Path) -> bool:
-        if file.is_dir():
-            return False
-        stamp = _stamp(file)
-        known = self._tests.get(file)
-        if known is None or known[0] != stamp:
-            known = self._tests[file] = (stamp, _is_test(file))
-        return known[1]
+        return flow_files(self._home, self._places, self._app.definitions.is_test)
 
     def _definitions(self) -> list[Any]:
         if not self._stored:
@@ -96,9 +82,9 @@ class Flows:
         return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
 
     def _loaded(self, file: Path) -> Loaded | None:
-        stamp = _stamp(file), self._app.toolbox.version
+        now = stamp(file), self._app.toolbox.version
         known = self._known.get(file)
-        if known is not None and known[0] == stamp:
+        if known is not None and known[0] == now:
             return known[1]
         loaded: Loaded | None = None
         self.broken.pop(str(file), None)
@@ -109,7 +95,7 @@ class Flows:
         except (InvalidFlow, NotFound) as error:
             self.broken[str(file)] = str(error)
             log.warning("%s is not offered: %s", file, error)
-        self._known[file] = (stamp, loaded)
+        self._known[file] = (now, loaded)
         return loaded
 
     # --- how they are called
@@ -179,25 +165,3 @@ def _missed(result: dict[str, Any]) -> str:
         f"{e.get('nodeId') or e.get('node') or e.get('path')}: {e.get('message')}" for e in result.get("errors") or ()
     ]
     return "\n".join(["the run is partial; what failed:", *said])
-
-
-def _is_test(file: Path) -> bool:
-    """Whether a document is a recorded test; one that cannot be read is none, and told of elsewhere."""
-    try:
-        data = load(file).data
-    except (InvalidFlow, NotFound):
-        return False
-    return isinstance(data, dict) and data.get("kind") == "test"
-
-
-def _stamp(file: Path) -> Any:
-    """Unequal after a change; of an experience that of its document."""
-    documents = [file / name for name in EXPERIENCE] if file.is_dir() else [file]
-    found = []
-    for document in documents:
-        try:
-            about = document.stat()
-        except OSError:
-            continue
-        found.append((about.st_mtime_ns, about.st_size, about.st_ino))
-    return tuple(found)
