@@ -12,7 +12,7 @@ from .config.limits import Limits, Retention
 from .config.workplace import Workplace
 from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Outcome, outcome
-from .engine.engine import Engine, new_run_id
+from .engine.engine import Engine, check_run_id, new_run_id
 from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
@@ -287,6 +287,7 @@ class App(Selecting):
         `park` a run in a durable store that only waits for events and approvals is let go of: the outcome has the
         status `waiting` and says in `waiting_for` for what, and `resume` goes on with it. `request` is what the run is
         to do, in words: from it and from how the tools did the selector learns."""
+        check_run_id(run_id)
         loaded = self.load(source)
         if concurrency is not None:
             loaded = self.definitions.limited(loaded, concurrency)

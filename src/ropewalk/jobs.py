@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .engine.engine import Job, check_run_id, new_run_id
+from .engine.engine import Job, new_run_id
 from .errors import ModelError, NoExecutor, Problem
 from .events import Event
 from .fitting import asks_model, check_input
@@ -53,7 +53,7 @@ class Jobs:
         if executor is None and (loaded.fingerprint, self._app.toolbox.version, loaded.root) not in self._sound:
             await self.ready(loaded)
         if run_id is not None:
-            check_run_id(run_id)
+            check_json(run_id, "run id")
         input = check_input(loaded.flow, input)
         state = check_json(dict(variables), "variables") if variables else None
         job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)

@@ -39,6 +39,13 @@ def test_an_id_that_is_taken_by_another_input_is_refused(project):
     assert "b" not in other.out
 
 
+@pytest.mark.parametrize("id", ["..", "a/b", "", "a\nb"])
+def test_an_id_that_is_none_for_a_run_is_refused_before_it_runs(project, id):
+    refused = project("run", "shout.yaml", "--input", '{"text": "a"}', "--id", id)
+    assert (refused.code, "is no id of a run: 1 to 500 characters on one line" in refused.err) == (2, True)
+    assert project("runs", "ls", "--json").data == []
+
+
 def test_what_failed_is_shown_once(project):
     project.write(
         "c.yaml",

@@ -307,14 +307,15 @@ def new_run_id() -> str:
     return str(uuid7())
 
 
-def check_run_id(given: object, place: str = "run id") -> str:
-    """An id that somebody has chosen for a run, which is to stand in an address and in a line; InvalidValue says what
-    is wrong. Slashes are in those of parts of runs."""
+def check_run_id(given: object, place: str = "run id") -> None:
+    """Refuse (InvalidValue) an id chosen for a run that cannot stand in an address or in a line; None: none is chosen.
+    Those of parts of runs, which nobody chooses, have slashes."""
+    if given is None:
+        return
     check_json(given, place)
-    if isinstance(given, str) and _RUN_ID.fullmatch(given) and given.strip() == given:
-        return given
-    said = f"{given[:80]}..." if isinstance(given, str) and len(given) > 80 else given
-    raise InvalidValue(place, f"{said!r} is no id of a run: {_ID_RULE}")
+    if not isinstance(given, str) or not _RUN_ID.fullmatch(given) or given.strip() != given:
+        said = f"{given[:80]}..." if isinstance(given, str) and len(given) > 80 else given
+        raise InvalidValue(place, f"{said!r} is no id of a run: {_ID_RULE}")
 
 
 async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json], str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..engine.engine import new_run_id
+from ..engine.engine import check_run_id, new_run_id
 from ..errors import RunExists, StoreError
 from ..events import Event
 from ..ir import Flow
@@ -44,6 +44,7 @@ async def fork(
     row = known(store, run_id)
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to fork them")
+    check_run_id(new_id)
     if new_id is not None and store.get_run(new_id) is not None:
         raise RunExists(new_id)
     old = pinned(app, row)

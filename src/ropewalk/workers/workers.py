@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ..config.workplace import Workplace
-from ..engine.engine import Job
+from ..engine.engine import Job, check_run_id
 from ..engine.run import Ending
 from ..errors import NotFound, RopewalkError, RunExists, StoreError
 from ..events import Event
@@ -85,6 +85,7 @@ class Workers:
                 'workers execute the runs of apps with engine="dbos" (`ropewalk run --engine dbos`, or engine = "dbos"'
                 " in [store] of ropewalk.toml); this one executes them itself, and has no queues"
             )
+        check_run_id(run_id)
         if concurrency is not None:
             loaded = app.definitions.limited(loaded, concurrency)
         given = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from ...engine.engine import new_run_id
+from ...engine.engine import check_run_id, new_run_id
 from ...errors import CompletionFailed
 from ...source import visible
 from .answer import Answer
@@ -67,6 +67,7 @@ def build(
         needs_model(app)
         more = {} if model is None else {"model": model}
         builder = WorkflowBuilder(app, tools=not no_tools, **more)
+        check_run_id(run_id)
         own = run_id or new_run_id()
         _tell(f"build {own}")  # before anything can go wrong
         if (why := builder.not_installed) is not None:

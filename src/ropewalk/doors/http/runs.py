@@ -74,7 +74,8 @@ router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route, default
 
 def own_id(given: str | None) -> str:
     """The id of a new run: the one that is given, or a new one."""
-    return new_run_id() if given is None else check_run_id(given, "body.runId")
+    check_run_id(given, "body.runId")
+    return given or new_run_id()
 
 
 def known(app: App, run_id: str) -> RunRow:
