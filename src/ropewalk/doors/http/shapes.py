@@ -58,8 +58,12 @@ class RunLine(Open):
     queued: bool = Field(description="A worker will take it.")
 
 
+class ListedRun(RunLine):
+    errorMessage: str | None
+
+
 class RunList(BaseModel):
-    runs: list[RunLine]
+    runs: list[ListedRun]
 
 
 class Of(BaseModel):
