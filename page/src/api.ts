@@ -14,7 +14,7 @@ export type Step = {
 };
 export type Wait = { path: string; node: string; event?: string; approval?: string; since: string; due: string | null };
 export type Run = RunLine & {
-  definitionId: string | null; version: number | null; forkedFrom: string | null; parent: string | null;
+  definition: { kind: string; id: string } | null; version: number | null; forkedFrom: string | null; parent: string | null;
   owner: string | null; input: Json; result: Json; error: Json; endings: Json[]; waitingFor: Wait[]; nodes: Step[];
 };
 export type Event = { runId: string; kind: string; at: number; path: string; node: string; data: Json };

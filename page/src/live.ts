@@ -34,7 +34,7 @@ export function useRun(id: string) {
     const load = async () => {
       const begun = performance.now();
       try {
-        const found = await ask<Run>(runAt(id), undefined, stop.signal);
+        const found = await ask<Run>(runAt(id, "?events=false"), undefined, stop.signal);
         if (stop.signal.aborted) return null;
         takeRun(states.current, found);
         setRun(found);

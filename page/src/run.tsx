@@ -64,8 +64,8 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         </div>
       </div>
       <p className="facts">
-        <span>{run.definitionId
-          ? <Link to={definitionPlace(run.kind, run.definitionId)}>{run.kind} {run.definitionId}{run.version && ` v${run.version}`}</Link>
+        <span>{run.definition
+          ? <Link to={definitionPlace(run.definition.kind, run.definition.id)}>{run.kind} {run.definition.id}{run.version && ` v${run.version}`}</Link>
           : run.kind}</span>
         <code>{run.id}</code>
         <span><When at={run.startTime} /></span>

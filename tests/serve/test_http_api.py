@@ -324,6 +324,8 @@ def test_flows_in_files_are_listed_looked_at_and_started_and_nothing_else_is(
         assert (done["results"], done["chainId"]) == ({"a": 8}, id)
         run = server.get(f"/api/runs/{done['runId']}").json()
         assert (run["definitionId"], run["definition"]) == (id, {"kind": "file", "id": id})
+        assert run.pop("events")
+        assert server.get(f"/api/runs/{run['id']}", params={"events": "false"}).json() == run
         assert [row["id"] for row in server.get("/api/runs", params={"definition": id}).json()["runs"]] == [run["id"]]
         kept = server.client.delete(address)
         assert (kept.status_code, "is a file of the project" in kept.text) == (405, True)

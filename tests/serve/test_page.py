@@ -57,6 +57,18 @@ def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Serv
     assert node.get_by_role("region", name="Output").inner_text().endswith("found")
 
 
+def test_a_run_leads_to_its_definition_also_where_that_is_a_file(page: Page, served: Served) -> None:
+    name = f"{fresh()}.yaml"
+    file = served.folder / name
+    file.write_text("kind: chain\nname: Filed\nnodes:\n  - {id: a, type: tool, tool: add, params: {a: 1}}\n")
+    given = {"definition": {"kind": "file", "id": name}, "wait": 20}
+    page.goto(f"/runs/{served.post('/api/runs', given).json()['runId']}")
+    page.get_by_role("link", name=f"chain {name}").click()
+    page.get_by_role("heading", name="Filed").wait_for()
+    page.get_by_role("button", name="Start", exact=True).wait_for()
+    file.unlink()
+
+
 def test_a_long_run_is_stopped(page: Page, served: Served) -> None:
     go = fresh()
     id = begin(served, chain(call("w", "wait_for", name=go), call("b", "add", a=1)))

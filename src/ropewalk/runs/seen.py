@@ -93,8 +93,8 @@ class Runs:
             return live.entries()
         return self.store.history(run_id)
 
-    def get(self, run_id: str) -> dict[str, Json] | None:
-        """One run with every recorded step; None when there is no such run."""
+    def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
+        """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
 
         row = self.store.get_run(run_id)
@@ -122,7 +122,7 @@ class Runs:
             "endings": endings(history),
             "waitingFor": [] if row.status in ENDS else unanswered(self, run_id, history),
             "nodes": steps(history, row),
-            "events": [event_of(run_id, entry, before).to_dict() for entry in history],
+            **({"events": [event_of(run_id, entry, before).to_dict() for entry in history]} if events else {}),
         }
 
     async def arguments(self, run_id: str) -> Mapping[str, Json]:

@@ -220,10 +220,15 @@ def stop(run_id: RunId, app: Served) -> Answer:
 
 # The last, as an id may have slashes in it: that of a part of another run has.
 @router.get("/{run_id:path}", summary="Get a run", response_model=shapes.Run)
-def get(run_id: RunId, app: Served, files: Files) -> Answer:
+def get(
+    run_id: RunId,
+    app: Served,
+    files: Files,
+    events: Annotated[bool, Query(description="Its events, too, which say the same as `nodes`.")] = True,
+) -> Answer:
     """One run with every recorded step."""
     row = known(app, run_id)
-    told = app.runs.get(run_id)
+    told = app.runs.get(run_id, events=events)
     return Answer({**told, "definition": _definition(row, files)} if told is not None else known(app, run_id))
 
 

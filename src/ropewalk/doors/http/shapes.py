@@ -91,7 +91,7 @@ class Run(RunLine):
     endings: list[dict[str, Any]] = Field(description="How it had ended before it was retried.")
     waitingFor: list[dict[str, Any]]
     nodes: list[dict[str, Any]] = Field(description="Every recorded step.")
-    events: list[dict[str, Any]]
+    events: list[dict[str, Any]] = Field([], description="Not where they are not wanted.")
 
 
 class Stopped(BaseModel):
