@@ -76,3 +76,18 @@ def test_how_an_optional_part_is_installed_is_said_in_one_way() -> None:
     wrong = [str(file) for file in files if re.search(r"pip install ['\"]?ropewalk", file.read_text(encoding="utf-8"))]
     assert wrong == []
     assert install("mcp,http") in (PROJECT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_documents_name_extras_that_there_are() -> None:
+    extras = set(tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    pages = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+    named = {
+        (page.name, extra)
+        for page in pages
+        for found in re.findall(r"/path/to/clone\[([a-z0-9,]+)\]", page.read_text("utf-8"))
+        for extra in found.split(",")
+    }
+    assert {extra for _, extra in named} <= extras
+    needs = {("claude.md", "claude"), ("http.md", "serve"), ("page.md", "serve"), ("telemetry.md", "otel"),
+             ("workers.md", "distributed"), ("mcp.md", "mcp"), ("mcp-server.md", "mcp")}  # fmt: skip
+    assert needs <= named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,26 @@ def test_what_another_notation_cannot_hold_is_told(project):
     done = project("convert", "shout.yaml", "--to", "flwo")
     assert done.code == 2
     assert "flow" in done.err
+
+
+AWAY = """\
+kind: {kind}
+name: x
+{calls}
+"""
+
+
+@pytest.mark.parametrize(("kind", "calls"), [
+    ("agent", "prompt: hello\ntools: ['gone:away']"),
+    ("chain", "nodes: [{id: a, type: tool, tool: 'gone:away'}]"),
+])  # fmt: skip
+def test_validate_says_of_a_tool_that_is_not_there_what_run_says(project: Any, kind: str, calls: str) -> None:
+    project.write("ropewalk.toml", "[mcp.gone]\ncommand = 'no-such-program'\n")
+    project.write("x.yaml", AWAY.format(kind=kind, calls=calls))
+    checked, refused = project("validate", "x.yaml"), project("run", "x.yaml")
+    assert (checked.code, refused.code) == (0, 3)
+    said = refused.err.splitlines()[0]
+    assert "unknown tool 'gone:away': MCP server 'gone': no program 'no-such-program' on the PATH" in said
+    assert checked.out.splitlines()[0] == f"warning: {said}"
+    assert checked.out.splitlines()[-1] == "x.yaml: valid, but it cannot run while a tool is not there"
+    assert said in project("validate", "x.yaml", "--strict").err.splitlines()

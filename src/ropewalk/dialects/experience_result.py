@@ -23,7 +23,7 @@ RESULT: Final = ("state_delta", "edge_output", "metrics")
 
 
 def fits(document: Mapping[str, Json]) -> bool:
-    return isinstance(document.get("graph"), Mapping)
+    return "graph" in document
 
 
 def write(flow: Flow) -> dict[str, Json]:

@@ -107,6 +107,8 @@ def notation_of(document: Json) -> Notation:
         if candidate.fits(document):
             return candidate
     message = f"cannot tell what this is; say it with kind: {' | '.join(NOTATIONS)}"
+    if "steps" in document:
+        message = "steps are those of a composite tool: say kind: composite"
     raise InvalidFlow([Problem(path="", message=message)])
 
 
