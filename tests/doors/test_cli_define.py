@@ -207,7 +207,7 @@ def test_validate_says_of_a_tool_that_is_not_there_what_run_says(project: Any, k
     checked, refused = project("validate", "x.yaml"), project("run", "x.yaml")
     assert (checked.code, refused.code) == (0, 3)
     said = refused.err.splitlines()[0]
-    assert "unknown tool 'gone:away': MCP server 'gone': no program 'no-such-program' on the PATH" in said
+    assert "tool 'gone:away': MCP server 'gone': no program 'no-such-program' on the PATH" in said
     assert checked.out.splitlines()[0] == f"warning: {said}"
     assert checked.out.splitlines()[-1] == "x.yaml: valid, but it cannot run while a tool is not there"
     assert said in project("validate", "x.yaml", "--strict").err.splitlines()

@@ -37,7 +37,7 @@ def validate(
             error = InvalidFlow([*checked.problems, *(warnings if strict else ())])
             error.warnings = () if strict else checked.warnings
             raise error
-        missing = [w for w in warnings if w.message.startswith("unknown tool")]
+        missing = [w for w in warnings if w.message.startswith(("unknown tool ", "tool "))]
         few = "a tool is" if len(missing) == 1 else f"{len(missing)} tools are"
         but = f", but it cannot run while {few} not there" if missing else ""
         text = [f"warning: {render(w)}" for w in warnings] + [f"{source}: valid{but}"]
