@@ -93,7 +93,8 @@ def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarra
         some = [c for c in cases_of[:: max(1, len(cases_of) // MOST)] if c.good.any() and len(c.names) > 1]
         cases += some
         share += [1 / len(some) / len(sets)] * len(some)
-    rows = np.concatenate([c.features.reshape(-1, len(NAMES)) for c in cases])[:, used]
+    width = cases[0].features.shape[2]
+    rows = np.concatenate([c.features.reshape(-1, width) for c in cases])[:, used]
     spread = rows.std(0) + 1e-6
     rows /= spread
     lengths = np.concatenate([np.full(len(c.shares), len(c.names)) for c in cases])  # of the ways, one after the other
@@ -116,7 +117,7 @@ def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarra
         mean_slope, size = 0.9 * mean_slope + 0.1 * slope, 0.99 * size + 0.01 * slope**2
         found = found - 0.15 * (mean_slope / (1 - 0.9**step)) / (np.sqrt(size / (1 - 0.99**step)) + 1e-8)
         found = np.maximum(found, 0)
-    weights_of_all = np.zeros(len(NAMES))
+    weights_of_all = np.zeros(width)
     weights_of_all[used] = found / spread
     return weights_of_all
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,12 @@ from registry import TOOLS, definition, names
 from ropewalk.app import App
 from ropewalk.errors import InvalidInput, NotFound, ToolError
 from ropewalk.journal import MemoryStore
+from ropewalk.journal.use import ToolUse
+from ropewalk.select.card import card_of
+from ropewalk.select.features import Reading
+from ropewalk.select.index import Index
+from ropewalk.select.memory import Memory
+from ropewalk.select.request import read_request
 from ropewalk.select.selector import Selector
 from ropewalk.tools.tool import tool
 
@@ -33,6 +40,44 @@ def test_a_tool_that_fails_is_not_remembered_for_the_request() -> None:
     selector = Selector(OPAQUE)
     selector.record("find chords for my guitar melody", "zork", False)
     assert "zork" not in names(selector.select("which guitar chords fit this melody"))
+
+
+def test_what_requests_before_add_is_said() -> None:
+    """SELECT-LEARN-1"""
+    selector = Selector(OPAQUE)
+    selector.record("find chords for my guitar melody", "zork", True)
+    found = selector.select("which guitar chords fit this melody", threshold=0, maxResults=20).results
+    adds = {one["name"]: one["matches"]["features"].get("asked before") for one in found}
+    assert adds.pop("zork") > 1
+    assert set(adds.values()) == {None}  # nothing is known of the others
+    elsewhere = selector.select("weather in Rome", threshold=0, allowTools=["zork"]).results[0]
+    assert elsewhere["matches"]["features"]["asked before"] < 0.1
+
+
+def test_a_memory_that_requests_came_to_and_went_from_is_as_one_of_those_left() -> None:
+    """SELECT-LEARN-2"""
+    subjects = ("guitar", "piano", "weather", "Rome", "invoice", "customer", "river", "sleep", "train")
+    index = Index()
+    index.add([card_of(one) for one in OPAQUE])
+    asked = [" ".join(words) for words in permutations(subjects, 3)][::7]
+    uses = [ToolUse(tool=f"tool {n % 5}", request=request, successes=1, at=float(n)) for n, request in enumerate(asked)]
+    changed = Memory([])
+    for use in uses:
+        changed.put(use)
+        changed.put(use)
+    changed.forget("tool 3")
+    for use in uses[:30]:
+        changed.drop(use.tool, use.request)
+    fresh = Memory([use for use in uses[30:] if use.tool != "tool 3"])
+    assert fresh.places.keys() == changed.places.keys() == {f"tool {n}" for n in (0, 1, 2, 4)}
+    for request in ("a train to Rome", "play the piano and then the guitar, if the customer has an invoice"):
+        reading = Reading(index, read_request(request))
+        for known, place in fresh.places.items():
+            one, other = fresh.recall(reading), changed.recall(reading)
+            assert one is not None
+            assert other is not None
+            assert one.value[:, place] == pytest.approx(other.value[:, changed.places[known]], abs=1e-4)
+            assert one.alike[place] == pytest.approx(other.alike[changed.places[known]], abs=1e-4)
 
 
 def test_memory_is_bounded_and_rates_are_not_forgotten(tmp_path: Path) -> None:

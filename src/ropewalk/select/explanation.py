@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from .card import FIELDS
 
 if TYPE_CHECKING:
     from .hybrid import Ranking
+
+
+ASKED_BEFORE: Final = "asked before"  # what requests remembered add, beside features.NAMES
 
 
 def fields_of(bits: int) -> list[Json]:
@@ -42,6 +45,8 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     for term, result, like, bits in both:  # the most alike come last
         hits[result][term] = (like, bits)
     adds = ranking.features.take(columns, axis=0).astype(np.float64) * weight_row(ranking.with_model)
+    before = np.zeros(len(columns)) if ranking.added is None else ranking.added[columns]
+    adds = np.column_stack((adds, before))
     made: list[dict[str, Json]] = []
     for having, values in zip(hits, np.round(adds, 3).tolist(), strict=True):
         said: dict[str, Json] = {}
@@ -49,6 +54,8 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
         for term, (like, bits) in sorted(having.items()):
             said[terms[term].plain] = {"likeness": round(like, 2), "fields": fields_of(bits)}
             everywhere |= bits
-        features: dict[str, Json] = {name: value for name, value in zip(NAMES, values, strict=True) if value}
+        features: dict[str, Json] = {
+            name: value for name, value in zip((*NAMES, ASKED_BEFORE), values, strict=True) if value
+        }
         made.append({"strategy": "hybrid", "fields": fields_of(everywhere), "terms": said, "features": features})
     return made

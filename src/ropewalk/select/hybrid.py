@@ -16,13 +16,13 @@ from ..frozen import dataclass
 from . import weights
 from .features import NAMES, Candidates, Reading
 from .index import Index
-from .memory import Recalled
+from .memory import Memory, Recalled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 CANDIDATES: Final = 100
 SURE_AGAIN: Final = 12.0  # how fast a request becomes one that was asked before,
-LIKE_BEFORE: Final = 0.55  # and how like it must be for even chances
+LIKE_BEFORE: Final = 0.5  # and how like it must be for even chances
 MOST_SEEN: Final = 10_000
 FALL: Final = 0.08  # by which power of its chance, against the best one's, a result is less sure
 RECALLED: Final = 30  # tools that were asked something like it, and are looked at too
@@ -38,6 +38,7 @@ class Ranking:
     found: Candidates
     order: Array | None = None  # place as measured, by rank
     with_model: bool = False
+    added: Array | None = None  # by what the tool was asked before, in the order of the slots as measured
 
 
 @lru_cache(maxsize=2)
@@ -57,34 +58,57 @@ def rank(
     reading: Reading,
     allowed: Array | None = None,
     near: Array | None = None,
-    remembered: Recalled | None = None,
+    memory: Memory | None = None,
 ) -> Ranking:
     """Rank the tools of an index for a request. `allowed` says of each slot whether it may be chosen, `near` what a
-    model thinks of each, `remembered` what the requests that tools answered before say of this one."""
+    model thinks of each, `memory` has the requests that tools answered before."""
     found = Candidates(index, reading)
     slots = found.find(allowed, CANDIDATES, near)
-    past = _past(index, remembered, allowed) if remembered is not None else {}
-    if past:
-        likest = sorted(past, key=lambda slot: -past[slot][1])[:RECALLED]
-        slots = np.unique(np.append(slots, likest)).astype(slots.dtype)
+    recalled = memory.recall(reading) if memory is not None else None
+    added: Array | None = None
+    places: list[int] = []
+    if memory is not None and recalled is not None:
+        slots, places = joined(index, memory, recalled, slots, allowed)
+        added = recalled.value[:, places]
     if not len(slots):
         return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), found)
     measured = found.measure(slots, near)
-    values = measured @ _single(near is not None)
-    words = values
-    if past and remembered is not None:
-        columns = [past[slot][0] if slot in past else -1 for slot in slots.tolist()]
-        values = values + remembered.value[:, columns]
+    words = measured @ _single(near is not None)
+    values = words if added is None else words + added
     shares = chances(values, reading.shares)
     best_way, chance = shares.argmax(0), shares.sum(0)
     order = np.argsort(-chance, kind="stable")
     choice = len(index) if allowed is None else int(allowed.sum())
     sure = sureness(words, reading.shares, choice, near is not None, shares if words is values else None)
-    if past:
-        sure = max(sure, _logistic(SURE_AGAIN * (past.get(int(slots[order[0]]), (0, 0.0))[1] - LIKE_BEFORE)))
+    columns = np.arange(len(slots))
+    if recalled is not None and added is not None:
+        place = places[order[0]]
+        like = float(recalled.alike[place]) if place >= 0 else 0.0
+        sure = max(sure, _logistic(SURE_AGAIN * (like - LIKE_BEFORE)))
+        added = added[best_way, columns]
     scores = sure * (chance[order] / chance[order[0]]) ** FALL
-    features = measured[best_way, np.arange(len(slots))]
-    return Ranking(slots[order], scores, features, found, order, near is not None)
+    return Ranking(slots[order], scores, measured[best_way, columns], found, order, near is not None, added)
+
+
+def joined(
+    index: Index, memory: Memory, recalled: Recalled, slots: Array, allowed: Array | None
+) -> tuple[Array, list[int]]:
+    """These slots with those of the tools that what they were asked before speaks most for; and the place in the memory
+    of each, -1 for none."""
+    places: dict[int, int] = {}
+    for slot in slots.tolist():
+        card = index.cards[slot]
+        places[slot] = memory.places.get(card.key, -1) if card is not None else -1
+    best = recalled.value[:, :-1].max(0)
+    likest = best.argsort()[::-1] if allowed is not None else best.argpartition(-min(RECALLED, len(best)))[-RECALLED:]
+    more = 0
+    for place in likest.tolist():
+        slot = index.slots.get(memory.tools[place]) if best[place] > 0 and more < RECALLED else None
+        if slot is not None and (allowed is None or allowed[slot]):
+            places[slot] = place
+            more += 1
+    found = sorted(places)
+    return np.array(found, slots.dtype), [places[slot] for slot in found]
 
 
 def chances(values: Array, shares: Array, others: Array | float = 0.0) -> Array:
@@ -114,13 +138,6 @@ def evidence(values: Array, shares: Array, usual: float, known: Array | None = N
     ordered.sort()
     middle = (ordered.item((len(ordered) - 1) // 2) + ordered.item(len(ordered) // 2)) / 2
     return five, way.item(best) - middle
-
-
-def _past(index: Index, remembered: Recalled, allowed: Array | None) -> dict[int, tuple[int, float]]:
-    """By slot, the place of a tool in what is remembered, and how like its likest request is."""
-    both = enumerate(zip(remembered.tools, remembered.alike.tolist(), strict=True))
-    slots = {index.slots[tool]: (place, like) for place, (tool, like) in both if tool in index.slots}
-    return {slot: one for slot, one in slots.items() if allowed is None or allowed[slot]}
 
 
 def sureness(values: Array, shares: Array, choice: int, with_model: bool, known: Array | None = None) -> float:

@@ -1,13 +1,15 @@
-"""The requests that tools answered before, ready to be compared with another.
+"""What tools were asked before, and how much more likely that makes them for another request.
 
-Each way to read a request (see features) asks the requests most like it, which vote for their tools by how like they
-are; and it sees how much of it is words that a tool was asked with before. Requests that nothing remembered is like
-move nothing.
+Two things speak for a tool, added up. Its words, as in naive Bayes: how much more it was asked with those of the
+request than tools in general were, against how many others it was asked with. And the remembered requests most like
+this one, each by what it tells that the others of them do not (kernel ridge regression among these few): so ten
+requests that say the same count as one, and what all requests have in common for nothing. A tool that was never asked
+has nothing for or against it. To remember or forget a request takes the time to read it; nothing is built anew.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,108 +23,257 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-MOST: Final = 50_000  # requests of all tools that are compared with
+MOST: Final = 50_000  # requests of all tools that are remembered; of more the newest
 ALL_WAYS: Final = 5_000  # up to so many each way to read a request is compared, above only the whole
-NEIGHBOURS: Final = 10  # that vote
-ALIKE: Final = 0.6  # as much that a vote counts in full
-VOTED, COVERED, BEST_COVERED = 6.0, 3.0, 2.0  # what each is worth beside the weights of the features
+WORDS, NEAREST = 0.6, 8.0  # what both are worth beside the features' weights: bench/select_memory.py measures it
+NEIGHBOURS: Final = 64  # requests most like one
+_RIDGE: Final = 0.3  # by how much they are not believed
+_LEAST: Final = -0.2  # that they say against a tool
+_DOUBT: Final = 15.0  # words a tool must have been asked with to count as much as what tools are asked in general
+_GENERAL_WORDS, _GENERAL = 100.0, 1e-3  # as if so many words had been asked before, each this share of them
+
+
+class Asked(NamedTuple):
+    """A request as remembered: its words, by number, and what each is worth."""
+
+    tool: str
+    request: str
+    words: Array
+    weights: Array
+
+
+class Having(NamedTuple):
+    """Where a word is: the rows of its requests and what it is worth in each; the places of the tools and what it is
+    worth in all of their requests together; and in those of all tools."""
+
+    rows: Array
+    weights: Array
+    places: Array
+    amounts: Array
+    total: float
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """Of each tool that was asked before: what that adds to its value, by way, and how like its likest request is. The
-    last value is that of every tool that was not."""
+    """Of each tool by its place in the memory: what speaks for it, by way to read the request, and how like its likest
+    request is. The last value is that of every tool that was never asked."""
 
-    tools: list[str]
-    value: Array
+    words: Array
+    nearest: Array
     alike: Array
+
+    @property
+    def value(self) -> Array:
+        """What is added to a tool's value, by way."""
+        value: Array = WORDS * self.words + NEAREST * self.nearest
+        return value
 
 
 class Memory:
-    """The requests remembered, ready to be compared with another."""
+    """The requests remembered. `places` gives the column of each tool, `tools` the tool of each column."""
 
     def __init__(self, uses: list[ToolUse]) -> None:
-        good = sorted((use for use in uses if use.successes), key=lambda use: -use.at)[:MOST]
-        self.tools = list(dict.fromkeys(use.tool for use in good))
-        place = {tool: n for n, tool in enumerate(self.tools)}
-        self.owner: Array = np.array([place[use.tool] for use in good], np.int32)
-        asked = [read_request(use.request).terms for use in good]
-        vectors = [lexicon().vector([(term.plain, term.weight) for term in terms]) for terms in asked]
-        self.vectors: Array = np.stack(vectors) if vectors else np.zeros((0, lexicon().size), np.float32)
-        having: dict[str, list[tuple[int, float]]] = {}
-        for row, terms in enumerate(asked):
-            for term in terms:
-                having.setdefault(term.stem, []).append((row, term.weight))
-        self._unknown = _rarity(len(good), 1)
-        self._new = _rarity(2 * len(self.tools), 1)
-        self._rows: dict[str, tuple[Array, Array, float]] = {}  # of a word: the requests, its share in each, its rarity
-        self._tools: dict[str, tuple[Array, float]] = {}  # of a word: the tools, its rarity among them
-        length: Array = np.zeros(len(good), np.float32)
-        for stem, both in having.items():
-            rows, weights = np.array([row for row, _ in both]), np.array([weight for _, weight in both], np.float32)
-            rarity = _rarity(len(good), len(rows))
-            length[rows] += (rarity * weights) ** 2
-            self._rows[stem] = rows, rarity * weights, rarity
-            tools = np.unique(self.owner[rows])
-            self._tools[stem] = tools, _rarity(len(self.tools), len(tools))
-        length = np.sqrt(length) + 1e-6
-        for rows, shares, _ in self._rows.values():
-            shares /= length[rows]
+        self.places: dict[str, int] = {}
+        self.tools: list[str] = []
+        self._free_places: list[int] = []
+        self._asked: list[Asked | None] = []  # by row
+        self._free_rows: list[int] = []
+        self._rows: dict[str, dict[str, int]] = {}  # of a tool, by request
+        self._newest: dict[tuple[str, str], None] = {}  # the oldest first
+        self._numbers: dict[str, int] = {}
+        self._words: list[str] = []
+        self._free_words: list[int] = []
+        self._having: list[dict[int, float]] = []  # of a word: by row, what it is worth there
+        self._read: dict[int, Having] = {}  # the same as arrays; without what changed
+        self._total = 0.0
+        size = lexicon().size
+        self._columns: dict[str, Array] = {
+            "vectors": np.zeros((64, size), np.float32),
+            "lengths": np.ones(64, np.float32),  # of the words, by what each was worth when the request came
+            "owners": np.zeros(64, np.intp),
+            "said": np.zeros(64, np.float32),  # by place: what the words of all requests of a tool are worth
+            "counts": np.zeros(64, np.float32),  # by word: how many requests have it
+        }
+        for use in sorted(uses, key=lambda use: use.at)[-MOST:]:
+            self.put(use)
+
+    def _column(self, name: str, place: int) -> Array:
+        """A column that has such a place."""
+        column = self._columns[name]
+        if place >= len(column):
+            self._columns[name] = np.concatenate((column, np.zeros_like(column)))
+        return self._columns[name]
+
+    def put(self, use: ToolUse) -> None:
+        """Remember a request that a tool answered, once however often it was asked."""
+        self.drop(use.tool, use.request)
+        terms = read_request(use.request).terms
+        words: Array = np.array([self._number(term.stem) for term in terms], np.intp)
+        weights: Array = np.array([term.weight for term in terms], np.float32)
+        one = Asked(use.tool, use.request, words, weights)
+        row = self._free_rows.pop() if self._free_rows else len(self._asked)
+        if row == len(self._asked):
+            self._asked.append(None)
+        self._asked[row] = one
+        self._rows.setdefault(use.tool, {})[use.request] = row
+        self._newest[use.tool, use.request] = None
+        self._column("owners", row)[row] = self._place(use.tool)
+        vector = lexicon().vector([(term.plain, term.weight) for term in terms])
+        self._column("vectors", row)[row] = vector
+        self._count(row, one, 1)
+        for word, weight in zip(words.tolist(), weights.tolist(), strict=True):
+            self._having[word][row] = weight
+        self._column("lengths", row)[row] = np.linalg.norm(weights * self._rarity(words)) + 1e-6
+        if len(self._newest) > MOST:
+            self.drop(*next(iter(self._newest)))
+
+    def drop(self, tool: str, request: str) -> None:
+        """Forget a request of a tool, if it is remembered."""
+        rows = self._rows.get(tool, {})
+        row = rows.pop(request, None)
+        one = self._asked[row] if row is not None else None
+        if row is None or one is None:
+            return
+        self._asked[row] = None
+        del self._newest[tool, request]
+        for word in one.words.tolist():
+            del self._having[word][row]
+            if not self._having[word]:
+                del self._numbers[self._words[word]]
+                self._free_words.append(word)
+        self._count(row, one, -1)
+        self._columns["vectors"][row] = 0
+        self._columns["lengths"][row] = 1e9  # like nothing
+        self._free_rows.append(row)
+        if not rows:
+            place = self.places.pop(tool)
+            del self._rows[tool]
+            self._columns["said"][place] = 0
+            self._free_places.append(place)
+
+    def forget(self, tool: str) -> None:
+        """Forget all requests of a tool."""
+        for request in list(self._rows.get(tool, ())):
+            self.drop(tool, request)
+
+    def _place(self, tool: str) -> int:
+        place = self.places.get(tool)
+        if place is None:
+            place = self._free_places.pop() if self._free_places else len(self.tools)
+            self.tools[place : place + 1] = [tool]
+            self.places[tool] = place
+        return place
+
+    def _number(self, stem: str) -> int:
+        number = self._numbers.get(stem)
+        if number is None:
+            number = self._free_words.pop() if self._free_words else len(self._having)
+            self._having[number : number + 1] = [{}]
+            self._words[number : number + 1] = [stem]
+            self._numbers[stem] = number
+        return number
+
+    def _count(self, row: int, one: Asked, sign: int) -> None:
+        worth = sign * float(one.weights.sum())
+        place = int(self._columns["owners"][row])
+        self._column("said", place)[place] += worth
+        self._total += worth
+        self._column("counts", len(self._having))[one.words] += sign
+        for word in one.words.tolist():
+            self._read.pop(word, None)
+
+    def _rarity(self, words: Array) -> Array:
+        """By how few requests have a word."""
+        rare: Array = np.log1p(len(self._newest) / np.maximum(1.0, self._columns["counts"][words]))
+        return rare
 
     def recall(self, reading: Reading) -> Recalled | None:
-        """What the requests remembered say of another; None when they say nothing."""
-        if not self.tools:
+        """What the requests remembered say of another; None when there are none."""
+        if not self._newest:
             return None
-        ways = len(reading.ways) if len(self.owner) <= ALL_WAYS else 1
-        inside = reading.inside[:ways].astype(np.float32)
-        both = self._alike(reading, inside)
-        alike: Array = np.zeros((ways, len(self.tools)), np.float32)
-        for way, like in zip(alike, both, strict=True):
-            np.maximum.at(way, self.owner, like)
-        covered = self._covered(reading.request.terms, inside)
-        value = VOTED * self._votes(both) + COVERED * covered
-        value += BEST_COVERED * (covered - covered.max(1, keepdims=True))
-        return Recalled(self.tools, np.broadcast_to(value, (len(reading.ways), value.shape[1])), alike.max(0))
+        having = {n: self._found(term) for n, term in enumerate(reading.request.terms) if term.stem in self._numbers}
+        return Recalled(self._by_words(reading, having), *self._by_nearest(reading, having))
 
-    def _alike(self, reading: Reading, inside: Array) -> Array:
-        """How like each request remembered is, by way: in words, the rarer counting more, and in meaning."""
-        shared: Array = np.zeros((len(inside), len(self.owner)), np.float32)
-        length: Array = np.zeros(len(inside), np.float32)
-        for term, here in zip(reading.request.terms, inside.T, strict=True):
-            known = self._rows.get(term.stem)
-            worth = term.weight * (known[2] if known is not None else self._unknown)
-            length += here * worth**2
-            if known is not None:
-                shared[:, known[0]] += here[:, None] * (worth * known[1])
-        shared /= np.sqrt(length)[:, None] + 1e-6
-        meaning = np.stack([products(self.vectors, way) for way in reading.way_vectors[: len(inside)]])
-        both: Array = np.clip(0.5 * shared + 0.5 * meaning, 0.0, 1.0)
-        return both
+    def _found(self, term: Term) -> Having:
+        word = self._numbers[term.stem]
+        found = self._read.get(word)
+        if found is None:
+            both = self._having[word]
+            rows, weights = np.array([*both], np.intp), np.array([*both.values()], np.float32)
+            places, which = np.unique(self._columns["owners"][rows], return_inverse=True)
+            amounts = np.bincount(which, weights, len(places))
+            found = self._read[word] = Having(rows, weights, places, amounts, float(weights.sum()))
+        return found
 
-    def _votes(self, both: Array) -> Array:
-        """The share of the votes of the likest requests that each tool gets, by way: of less than all where even these
-        are little alike."""
-        votes: Array = np.zeros((len(both), len(self.tools) + 1), np.float32)
-        most = min(NEIGHBOURS, both.shape[1])
-        for way, like in zip(votes, both, strict=True):
-            nearest = np.argpartition(-like, most - 1)[:most]
-            power = like[nearest] ** 2
-            np.add.at(way, self.owner[nearest], power)
-            way *= min(1.0, float(like[nearest].max()) / ALIKE) ** 2 / (float(power.sum()) or 1.0)
-        return votes
+    def _by_words(self, reading: Reading, having: dict[int, Having]) -> Array:
+        """By way and place, how much likelier its words are of what a tool was asked than of what tools are."""
+        worth = reading.inside * np.array([term.weight for term in reading.request.terms], np.float32)
+        size, all_over = len(self.tools), self._total + _GENERAL_WORDS
+        value: Array = np.zeros((len(worth), size + 1), np.float32)
+        if having:
+            places = np.concatenate([one.places for one in having.values()])
+            general = [_DOUBT * (one.total + _GENERAL_WORDS * _GENERAL) / all_over for one in having.values()]
+            times = [one.amounts / usual for one, usual in zip(having.values(), general, strict=True)]
+            likelier = np.log1p(np.concatenate(times))
+            lengths = [len(one.places) for one in having.values()]
+            for way, weights in zip(value, worth[:, list(having)], strict=True):
+                way[:size] = np.bincount(places, likelier * weights.repeat(lengths), size)
+        length = worth.sum(1, keepdims=True)
+        value[:, :size] -= length * np.log1p(self._columns["said"][:size] / _DOUBT)
+        value /= np.sqrt(length + 2.0)
+        return value
 
-    def _covered(self, terms: tuple[Term, ...], inside: Array) -> Array:
-        """How much of each way is words that a tool was asked with before."""
-        covered: Array = np.zeros((len(inside), len(self.tools) + 1), np.float32)
-        total: Array = np.zeros(len(inside), np.float32)
-        for term, here in zip(terms, inside.T, strict=True):
-            tools, rarity = self._tools.get(term.stem, (None, self._new))
-            total += here * (rarity * term.weight)
-            if tools is not None:
-                covered[:, tools] += here[:, None] * (rarity * term.weight)
-        covered /= total[:, None] + 1e-6
-        return covered
+    def _by_nearest(self, reading: Reading, having: dict[int, Having]) -> tuple[Array, Array]:
+        """By way and place, what the requests most like this one say; and by place, how like the likest is."""
+        near = self._near(reading, having)
+        rows = np.array([row for row in near.tolist() if self._asked[row] is not None], np.intp)
+        asked = [one for row in rows.tolist() if (one := self._asked[row]) is not None]
+        words = np.concatenate([one.words for one in asked])
+        different, column = np.unique(words, return_inverse=True)
+        shared: Array = np.zeros((len(rows), len(different)), np.float32)
+        weights = np.concatenate([one.weights for one in asked])
+        shared[np.arange(len(rows)).repeat([len(one.words) for one in asked]), column] = weights
+        shared *= self._rarity(different)
+        shared /= np.linalg.norm(shared, axis=1, keepdims=True) + 1e-6
+        vectors = self._columns["vectors"][rows]
+        each = 0.5 * (shared @ shared.T + vectors @ vectors.T)
+        each.reshape(-1)[:: len(rows) + 1] += _RIDGE
+        terms = reading.request.terms
+        numbers = np.array([self._numbers.get(term.stem, -1) for term in terms], np.intp)
+        rarity = np.where(numbers >= 0, self._rarity(numbers), np.log1p(len(self._newest)))
+        worth = reading.inside * (rarity * np.array([term.weight for term in terms])).astype(np.float32)
+        worth /= np.linalg.norm(worth, axis=1, keepdims=True) + 1e-6
+        own = different.searchsorted(numbers)
+        known = (own < len(different)).nonzero()[0]
+        known = known[different[own[known]] == numbers[known]]
+        alike = worth[:, known] @ shared[:, own[known]].T + reading.way_vectors @ vectors.T
+        alike *= 0.5
+        owners = self._columns["owners"][rows]
+        said: Array = np.zeros((len(worth), len(self.tools) + 1), np.float32)
+        np.add.at(said.T, owners, np.linalg.solve(each, alike.T))
+        likest: Array = np.zeros(len(self.tools), np.float32)
+        np.maximum.at(likest, owners, alike.max(0))
+        return np.clip(said, _LEAST, 1.0), likest
 
-
-def _rarity(count: int, having: int) -> float:
-    return float(np.log(1 + count / having))
+    def _near(self, reading: Reading, having: dict[int, Having]) -> Array:
+        """The rows of the requests that are most like one of the ways to read this one, about."""
+        size = len(self._asked)
+        ways = len(reading.inside) if size <= ALL_WAYS else 1
+        if len(self._newest) <= NEIGHBOURS:
+            return np.arange(size)
+        vectors, lengths = self._columns["vectors"][:size], self._columns["lengths"][:size]
+        terms = reading.request.terms
+        best: Array = np.zeros(size, np.float32)
+        for inside, vector in zip(reading.inside[:ways], reading.way_vectors, strict=False):
+            shared: Array = np.zeros(size, np.float32)
+            length = 1e-6
+            for n, term in enumerate(terms):
+                if inside[n]:
+                    found = having.get(n)
+                    rarity = float(np.log1p(len(self._newest) / max(1, len(found.rows) if found is not None else 1)))
+                    length += (term.weight * rarity) ** 2
+                    if found is not None and len(found.rows):
+                        shared[found.rows] += found.weights * np.float32(term.weight * rarity**2)
+            np.maximum(best, shared / (lengths * np.float32(length**0.5)) + products(vectors, vector), out=best)
+        best[self._free_rows] = -1.0
+        return best.argpartition(-NEIGHBOURS)[-NEIGHBOURS:]

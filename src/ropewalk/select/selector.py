@@ -194,7 +194,7 @@ class Selector:
         index = self._index
         near = self._vectors.near(request.text, index.size) if self._vectors is not None else None
         reading = Reading(index, request)
-        remembered = self._usage.recall(reading) if self._learn else None
+        remembered = self._usage.memory() if self._learn else None
         ranking = rank(index, reading, self._allowed(options), near, remembered)
         kept, total = self._cut(ranking.scores.astype(np.float64), ranking.slots, options)
         reasons = explained(ranking, [place for _, _, place in kept]) if kept else []

@@ -16,8 +16,7 @@ from ..frozen import dataclass
 from ..journal.use import KEPT_USES, ToolUse, UseStore
 
 if TYPE_CHECKING:
-    from .features import Reading
-    from .memory import Memory, Recalled
+    from .memory import Memory
 
 LONGEST: Final = 500  # characters of a request that are kept
 SWING: Final = 0.2  # by how much of it a success rate moves a score at most, either way
@@ -74,10 +73,14 @@ class Usage:
         if not use.request:
             return
         old = known.pop(use.request, None)
-        known[use.request] = use if old is None else old.plus(use)
+        known[use.request] = kept = use if old is None else old.plus(use)
+        if self._memory is not None and kept.successes:
+            self._memory.put(kept)
         while len(known) > KEPT_USES:
-            del known[min(known, key=lambda one: known[one].at)]
-        self._memory = None
+            oldest = min(known, key=lambda one: known[one].at)
+            del known[oldest]
+            if self._memory is not None:
+                self._memory.drop(use.tool, oldest)
 
     def rate(self, tool: str) -> Rate | None:
         """How a tool did so far; None when it was never used."""
@@ -112,21 +115,21 @@ class Usage:
         for one in [tool] if tool is not None else list(self._requests):
             self._requests.pop(one, None)
             self._rates.pop(one, None)
-        self._memory = None
+            if self._memory is not None:
+                self._memory.forget(one)
         if self._keeper is not None:
             self._keeper().delete_uses(tool)
         return gone
 
-    def recall(self, reading: Reading) -> Recalled | None:
-        """What the requests that tools answered before say of another; None when there are none."""
+    def memory(self) -> Memory | None:
+        """The requests that tools answered; None when there are none."""
         self._load()
-        if not self._requests:
-            return None
-        if self._memory is None:
+        if self._memory is None and any(self._requests.values()):
             from .memory import Memory
 
-            self._memory = Memory([use for known in self._requests.values() for use in known.values()])
-        return self._memory.recall(reading)
+            uses = [use for known in self._requests.values() for use in known.values()]
+            self._memory = Memory([use for use in uses if use.successes])
+        return self._memory
 
 
 def _kept(query: str) -> str:
