@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import permutations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import pytest
@@ -78,6 +78,27 @@ def test_a_memory_that_requests_came_to_and_went_from_is_as_one_of_those_left() 
             assert other is not None
             assert one.value[:, place] == pytest.approx(other.value[:, changed.places[known]], abs=1e-4)
             assert one.alike[place] == pytest.approx(other.alike[changed.places[known]], abs=1e-4)
+
+
+def test_the_likest_of_many_requests_is_found_when_others_came_and_went() -> None:
+    """SELECT-LEARN-1"""
+    subjects = ("guitar", "piano", "weather", "Rome", "invoice", "customer", "river", "sleep", "train", "tax", "moon")
+    index = Index()
+    index.add([card_of(one) for one in OPAQUE])
+    asked = [" ".join(words) for words in combinations(subjects, 3)]
+    memory = Memory([ToolUse(tool=request, request=request, successes=1, at=1.0) for request in asked])
+    for request in asked[::2]:
+        memory.forget(request)
+    assert memory.places.keys() == set(asked[1::2])
+    for request in asked[1::2]:
+        recalled = memory.recall(Reading(index, read_request(request)))
+        assert recalled is not None
+        assert memory.tools[int(recalled.alike.argmax())] == request
+        assert memory.tools[int(recalled.value[0, :-1].argmax())] == request
+        assert recalled.alike.max() == pytest.approx(1.0, abs=1e-3)
+    nothing = memory.recall(Reading(index, read_request("🎻 ∎")))
+    assert nothing is not None
+    assert nothing.value.max() < 0.1
 
 
 def test_memory_is_bounded_and_rates_are_not_forgotten(tmp_path: Path) -> None:
