@@ -86,7 +86,7 @@ CHAIN-ERROR-7   SKIP: go on silently, output null, not in errors, completed
 CHAIN-ERROR-8   a node's own errorStrategy, maxRetries and retryDelay win
 CHAIN-ERROR-9   timeout of the chain: status timeout, tools cancelled, what finished is kept
 CHAIN-EXEC-1    the result: success, executionId, chainId, status, results, variables, errors, duration
-CHAIN-EXEC-2    an error: nodeId, tool, message, kind, attempts
+CHAIN-EXEC-2    an error: nodeId, path, tool, message, kind, attempts
 CHAIN-EXEC-3    success is status == completed
 CHAIN-EXEC-4    an unknown chain raises NotFound
 CHAIN-EXEC-5    get_execution_status: id, chainId, status, startTime, endTime, currentNode, resultCount, errorCount

@@ -68,7 +68,8 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         )
 
     def without_result(self, row: Any) -> dict[str, Json]:
-        error = {"nodeId": None, "tool": None, "message": f"run {row.id} was stopped", "kind": "RunStopped"}
+        said = f"run {row.id} was stopped"
+        error = {"nodeId": None, "path": None, "tool": None, "message": said, "kind": "RunStopped"}
         return {
             "success": False,
             "executionId": row.id,

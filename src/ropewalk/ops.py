@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from .errors import ExpressionError, SchemaMismatch, Unfinished
-from .expr.ast import Expr, Lit, Ref
+from .expr.ast import Expr, Fn, Lit, Ref
 from .expr.budget import weigh
 from .frozen import dataclass
 from .ir import Frame, Getter, Graph, Site, Step, Yield, node_parts, whole
@@ -68,6 +68,13 @@ class Sleep:
 
     def compile(self, site: Site, /) -> Step:
         return site.sleep(self.seconds)
+
+
+def in_milliseconds(seconds: Expr) -> Expr | None:
+    """What `seconds` are a thousandth of, where they are written so: what documents give in milliseconds."""
+    if isinstance(seconds, Fn) and seconds.name == "/" and seconds.args[1] == Lit(1000):
+        return seconds.args[0]
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ def test_a_result_has_the_documented_fields(address: str) -> None:
             assert result.chain_id == "c"
             assert 4 <= result.duration < 5000
             assert result.errors == [
-                {"nodeId": "b", "tool": "b", "message": "no", "kind": "ExecutionFailed", "attempts": 1}
+                {"nodeId": "b", "path": "b", "tool": "b", "message": "no", "kind": "ExecutionFailed", "attempts": 1}
             ]
 
     run(body())

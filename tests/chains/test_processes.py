@@ -130,8 +130,9 @@ def test_tries_that_are_recorded_are_counted(child: Start, file: str) -> None:
             # The second try may have been interrupted before it was recorded; then it runs once more.
             assert tools.count("bad") in (1, 2)
             assert result.errors == [
-                {"nodeId": "b", "tool": "bad", "message": "still broken", "kind": "ExecutionFailed", "attempts": 3}
-            ]
+                {"nodeId": "b", "path": "b@3", "tool": "bad", "message": "still broken", "kind": "ExecutionFailed",
+                 "attempts": 3}
+            ]  # fmt: skip
 
     run(body())
 

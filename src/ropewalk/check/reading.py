@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
+from ..expr.show import show
 from ..ir import Flow, Node
-from ..values import closest
+from ..values import Json, closest
 from . import types
 from .absence import Absence
 from .report import At, Owners, Report, listing
@@ -38,6 +39,8 @@ _ARITHMETIC: Final = frozenset(("-", "*", "/", "%", "neg"))
 _ASKS: Final = frozenset(("has", "exists", "coalesce"))
 """Functions for values that may be missing: what they ask for is no mistake, here or later in the node."""
 _FAILURE: Final[dict[str, Type]] = {"node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING}
+_TESTS: Final = frozenset(("all", "exists", "exists_one", "filter"))
+"""The macros whose body decides whether an element fits."""
 _EACH: Final = {"all": BOOLEAN, "exists": BOOLEAN, "exists_one": BOOLEAN, "any": BOOLEAN, "flat_map": ARRAY}
 
 
@@ -303,11 +306,36 @@ class Reading:
             body = self.look(expr.body, at)
         finally:
             self.names = before
+        self._for_each(expr, body, at)
         if expr.kind == "map":
             return types.Each(body)
         if expr.kind in ("filter", "sort"):
             return source if not kinds_of(source) & ~(ARRAY | NULL) else None
         return _EACH.get(expr.kind)
+
+    def _for_each(self, expr: Each, body: Type, at: At) -> None:
+        """Report a body that can never do for the elements what its macro is for."""
+        if expr.kind in _TESTS and not kinds_of(body) & (BOOLEAN | NULL):
+            self.tell(f"the condition of {expr.kind} must be true or false; this is {say(kinds_of(body))}", at,
+                      column=expr.column)  # fmt: skip
+        elif expr.kind == "reduce" and isinstance(expr.body, Lit):
+            self.tell(f"reduce gives {show(expr.body)} whatever the elements are", at, column=expr.column)
+        elif expr.kind in ("sort", "group_by"):
+            keys = expr.body.items if isinstance(expr.body, Arr) else (expr.body,)
+            for key in keys:
+                if isinstance(key, Lit):
+                    self.tell(f"the key of {expr.kind} is {show(key)} for every element", at, column=expr.column,
+                              suggestion=_key_meant(expr, key.value))  # fmt: skip
+
+
+def _key_meant(expr: Each, key: Json) -> str:
+    """The key that was probably meant: the field of this name, or in a sort the elements themselves in this order."""
+    element = expr.names[0]
+    if expr.kind == "sort" and key in ("asc", "desc") and not expr.extra:
+        return f'{element}, "{key}"'
+    if type(key) is list and key and all(type(one) is str for one in key):
+        return show(Arr(tuple(Var(element, (one,)) for one in key)))
+    return show(Var(element, (key,) if type(key) is str else ()))
 
 
 def _ids(owners: Owners) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Require, Sleep, Validate, Wait
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Require, Sleep, Validate, Wait, in_milliseconds
 from ..schema import flaw, misfits
 from ..state import REDUCERS
 from ..values import Json, closest
@@ -293,7 +293,8 @@ class Walk:
         return self._compute(op)
 
     def _sleep(self, op: Sleep) -> Type:
-        self._seconds("seconds", op.seconds)
+        given = in_milliseconds(op.seconds)
+        self._seconds("seconds", given or op.seconds, "seconds" if given is None else "milliseconds")
         return NULL
 
     def _wait(self, op: Wait) -> Type:
@@ -308,15 +309,15 @@ class Walk:
             read.field = "event"
             read.tell("a wait is for either an event or an approval", None)
         if op.timeout is not None:
-            self._seconds("timeout", op.timeout)
+            self._seconds("timeout", op.timeout, "seconds")
         return None if op.event is not None else dict(_ANSWER)
 
-    def _seconds(self, field: str, seconds: Expr) -> None:
+    def _seconds(self, field: str, seconds: Expr, unit: str) -> None:
         read = self.read
         read.field = field
         got = read.look(seconds)
         if not kinds_of(got) & _NUMBER_OR_NULL:
-            read.tell(f"must be a number of seconds; this is {say(kinds_of(got))}", None)
+            read.tell(f"must be a number of {unit}; this is {say(kinds_of(got))}", None)
         elif isinstance(seconds, Lit) and type(seconds.value) in (int, float) and not seconds.value >= 0:
             read.tell(f"must not be negative; it is {seconds.value}", None)
 
@@ -349,12 +350,10 @@ class Walk:
         read.mapped, read.item, read.prev = True, item, None
         each = self.region(op.body, "body")
         read.mapped, read.item, read.prev = before
-        if not op.select:
-            return Each(each)
-        if not kinds_of(each) & (BOOLEAN | NULL):
+        if op.select and not kinds_of(each) & (BOOLEAN | NULL):
             read.field = "body"
             read.tell(f"a test gives true or false; this gives {say(kinds_of(each))}", None)
-        return Each(item)
+        return Each(item if op.select else each)
 
     def _loop(self, op: Loop) -> Type:
         read = self.read

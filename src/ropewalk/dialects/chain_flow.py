@@ -39,6 +39,7 @@ LABELS: Final = {
 }
 INPUT_LABELS: Final = {**LABELS, "value": "input"}
 TRANSFORM_LABELS: Final = {**LABELS, "value": "transform"}
+EACH_LABELS: Final = {**TRANSFORM_LABELS, "value.source": "input"}
 ROUNDS: Final = "rounds"  # the hidden node that a chain in loop mode is wrapped in
 
 
@@ -58,7 +59,11 @@ def _labels(node: ChainNode) -> Mapping[str, str]:
     """The document's names for the parts of a node; what a transform reads is its input, when it has one."""
     if node.type != "transform":
         return LABELS
-    return INPUT_LABELS if "$" in str(node.get("input", "")) else TRANSFORM_LABELS
+    if "$" not in str(node.get("input", "")):
+        return TRANSFORM_LABELS
+    config = (node.get("transform") or {}).get("config")
+    per_item = isinstance(config, dict) and not config.keys().isdisjoint(("expression", "key", "by"))
+    return EACH_LABELS if per_item else INPUT_LABELS
 
 
 class ChainCompiler(Binder[Within]):
@@ -71,6 +76,7 @@ class ChainCompiler(Binder[Within]):
         self.chain = chain
         self.fields = chain.fields
         self.written: set[str] = set()
+        self.caught = False  # some node has a fallback that is used
         self.ids: dict[str, str] = {}  # every id, and the place of its first node
         self.top = {node.id: i for i, node in enumerate(chain.nodes)}
 
@@ -97,6 +103,8 @@ class ChainCompiler(Binder[Within]):
             body = Graph(nodes=(hidden,), result=Ref("out", (hidden.id,)), ordered=True)
         elif until is not None and mode:
             say(self.problems, "until", f"only a chain in loop mode has until, this one is {mode}")
+        if self.fields["errorStrategy"] == "fallback" and not self.caught:
+            say(self.warnings, "errorStrategy", "no node has a fallback, so that this is the same as stop")
         timeout = self.fields["timeout"]
         return Flow(
             name=str(self.fields["name"] or self.fields["id"]),
@@ -252,6 +260,7 @@ class ChainCompiler(Binder[Within]):
             # The nodes inside are tried again themselves; trying the block again too would multiply the tries.
             strategy = "stop"
         timeout = get("timeout") if node.type != "wait" else None  # which keeps its own, through restarts
+        self._fallback_fits(node, strategy)
         if strategy == "stop" and timeout is None and not node.get("onError"):
             return NO_POLICY
         retry = Retry()
@@ -269,6 +278,18 @@ class ChainCompiler(Binder[Within]):
         elif strategy == "fallback" and "fallback" in node.fields:
             on_error = OnError(value=self.value(get("fallback"), join(node.path, "fallback"), within))
         return Policy(retry=retry, timeout=timeout / 1000 if timeout else None, on_error=on_error)
+
+    def _fallback_fits(self, node: ChainNode, strategy: str) -> None:
+        """Warn of a fallback that nothing uses, and of a node that is to have one and has none."""
+        given, handled = "fallback" in node.fields, node.get("onError")
+        self.caught = self.caught or (given and strategy == "fallback")
+        if given and (handled or strategy != "fallback"):
+            why = "onError handles the failure" if handled else f"the strategy here is {strategy}"
+            said = f"is not used: {why}; only errorStrategy: fallback uses it"
+            say(self.warnings, join(node.path, "fallback"), said)
+        elif not given and not handled and node.get("errorStrategy") == "fallback":
+            said = "without a fallback this is the same as stop; `fallback: null` gives null"
+            say(self.warnings, join(node.path, "errorStrategy"), said)
 
     # --- jumps and dependencies ---------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidFlow
-from ..ir import Flow
+from ..ir import Flow, Node
 from ..values import Json
 from .chain import read
 from .chain_flow import ChainCompiler
@@ -37,17 +37,22 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         document=chain.to_dict(),
         flow=flow,
         warnings=tuple(compiler.warnings),
-        render=Rendering(str(chain.fields["id"])),
+        render=Rendering(str(chain.fields["id"]), flow.body.nodes[0] if chain.fields["mode"] == "loop" else None),
     )
 
 
 class Rendering:
-    """Writes an ending as an ExecutionResult."""
+    """Writes an ending as an ExecutionResult; `rounds` is the hidden node of a chain in loop mode, which fails where
+    `until` does."""
 
-    def __init__(self, chain_id: str) -> None:
-        self.chain_id = chain_id
+    def __init__(self, chain_id: str, rounds: Node | None) -> None:
+        self.chain_id, self.rounds = chain_id, rounds.id if rounds is not None else None
 
     def __call__(self, ending: Any) -> dict[str, Json]:
+        errors = failures(ending)
+        for error in errors:
+            if error["nodeId"] is not None and error["nodeId"] == self.rounds:
+                error["nodeId"] = "until"
         return {
             "success": ending.status == "completed",
             "executionId": ending.run_id,
@@ -55,6 +60,6 @@ class Rendering:
             "status": ending.status,
             "results": ending.outputs,
             "variables": ending.state,
-            "errors": failures(ending),
+            "errors": errors,
             "duration": round(ending.duration * 1000, 3),
         }

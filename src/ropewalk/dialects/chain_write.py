@@ -15,7 +15,7 @@ from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, refs
 from ..expr.unlift import unlift
 from ..frozen import dataclass
 from ..ir import Flow, Graph, Node
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait, in_milliseconds
 from ..values import Json
 from .chain import DEFAULTS
 from .chain_write_policy import strategy
@@ -208,8 +208,8 @@ class ChainWriter(FlowWriter[Around]):
     def _delay(self, seconds: Expr, around: Around) -> Json:
         if isinstance(seconds, Lit):
             return milliseconds(seconds.value)
-        if isinstance(seconds, Fn) and seconds.name == "/" and seconds.args[1] == Lit(1000):
-            return self.value(seconds.args[0], f"{around.path}delay", around)
+        if (given := in_milliseconds(seconds)) is not None:
+            return self.value(given, f"{around.path}delay", around)
         return self.value(Fn("*", (seconds, Lit(1000))), f"{around.path}delay", around)
 
     def _block(self, id: str, body: Graph, around: Around) -> Fields:

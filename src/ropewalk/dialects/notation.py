@@ -123,14 +123,15 @@ def write(flow: Flow, kind: str) -> dict[str, Json]:
 
 
 def failures(ending: Any) -> list[dict[str, Json]]:
-    """What failed in a run, as results list it."""
+    """What failed in a run, as results list it; the path says in which round of which loop."""
     errors: list[dict[str, Json]] = [
-        {"nodeId": e.node, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
+        {"nodeId": e.node, "path": e.path, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
         for e in ending.failures
     ]
     if ending.error is not None and not isinstance(ending.error, NodeFailed):
         kind = type(ending.error).__name__
-        errors.append({"nodeId": None, "tool": None, "message": str(ending.error), "kind": kind, "attempts": 1})
+        said = str(ending.error)
+        errors.append({"nodeId": None, "path": None, "tool": None, "message": said, "kind": kind, "attempts": 1})
     return errors
 
 

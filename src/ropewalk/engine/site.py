@@ -9,6 +9,7 @@ from ..errors import ExpressionError, ToolError
 from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Getter, Graph, Step, Yield, whole
+from ..ops import in_milliseconds
 from ..values import Json
 from . import direct, durable
 from .caller import Direct
@@ -143,7 +144,8 @@ class CompileSite:
         return durable.remember(kind, decide, self.spot) if keep else decide
 
     def sleep(self, seconds: Expr, /) -> Step:
-        get = _seconds(self.expr(seconds))
+        given = in_milliseconds(seconds)
+        get = _seconds(self.expr(seconds)) if given is None else _seconds(self.expr(given), given)
         if self.builder.durable:
             return durable.sleep(get, self.spot)
 
@@ -266,11 +268,17 @@ def _text(get: Getter) -> Getter:
     return text
 
 
-def _seconds(get: Getter) -> Getter:
+def _seconds(get: Getter, milliseconds: Expr | None = None) -> Getter:
+    """What is waited, checked; with `milliseconds` that is what `get` gives."""
+    unit, per = ("seconds", 1) if milliseconds is None else ("milliseconds", 1000)
+
     def seconds(frame: Frame) -> float:
         value = get(frame)
         if type(value) not in (int, float) or value < 0:
-            raise ExpressionError(f"a delay must be a number of 0 or more, not {value!r}")
-        return float(value)
+            from ..expr.show import brief
+
+            where = "" if milliseconds is None else f", in `{brief(milliseconds)}`"
+            raise ExpressionError(f"a delay must be a number of {unit} of 0 or more, not {brief(Lit(value))}{where}")
+        return float(value / per)
 
     return seconds

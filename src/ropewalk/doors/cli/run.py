@@ -194,10 +194,13 @@ def _error(error: Any, where: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
         return visible(str(error))
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
+    place = f"{where[node]}: " if node in where else ""
+    path = str(error.get("path")).partition("@")[0]
     tool = f" (tool {error['tool']})" if error.get("tool") else ""
     if error.get("tool") == MODEL:  # a name that nobody wrote, as is that of the node in a document that is an agent
         node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
-    place = f"{where[node]}: " if node in where else ""
+    elif path.endswith(f"]/{node}"):
+        node = path  # in this round of the loop
     return visible(place + f"{node}{tool}: {error.get('message', '')}".removeprefix(": "))
 
 

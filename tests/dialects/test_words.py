@@ -1,0 +1,95 @@
+"""What documents are told, problem by problem, in the words they are written in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ropewalk.check import check
+from ropewalk.dialects.notation import notation_of
+from ropewalk.errors import InvalidFlow
+
+
+def told(*nodes: dict[str, Any], **more: Any) -> list[str]:
+    """The problems of a chain of these nodes, as text; without any its warnings, marked `?`."""
+    document = {"nodes": [{"id": f"n{i}", "type": "tool", "tool": "t", **node} for i, node in enumerate(nodes)], **more}
+    try:
+        compiled = notation_of(document).compile(document)
+    except InvalidFlow as refused:
+        return [str(problem) for problem in refused.problems]
+    found = check(compiled.flow)
+    return [str(p) for p in found.problems] or [f"? {p}" for p in (*compiled.warnings, *found.warnings)]
+
+
+def params(text: str, **more: Any) -> list[str]:
+    """The same of one node with this text as its argument."""
+    return told({"params": {"q": text}}, **more)
+
+
+KEYS = [
+    ('[3, 1, 2].sort("desc")', 'the key of sort is "desc" for every element; did you mean $item, "desc"?'),
+    ('sort(input.rows, "p")', 'the key of sort is "p" for every element; did you mean $item.p?'),
+    ('input.rows.sort(r, "p")', 'the key of sort is "p" for every element; did you mean r.p?'),
+    ('prev.sort(["p", "q"], "desc")', 'the key of sort is ["p","q"] for every element; did you mean [$item.p, $item.q]?'),  # noqa: E501
+    ('input.rows.sort(r, [r.p, "q"])', 'the key of sort is "q" for every element; did you mean r.q?'),
+    ("input.rows.sort(1)", "the key of sort is 1 for every element; did you mean $item?"),
+    ('input.rows.group_by("kind")', 'the key of group_by is "kind" for every element; did you mean $item.kind?'),
+    ("input.rows.reduce(acc, r, 5, 0)", "reduce gives 5 whatever the elements are"),
+    ('input.rows.filter("p")', "the condition of filter must be true or false; this is a string"),
+    ("input.rows.all(r, 1)", "the condition of all must be true or false; this is an integer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), KEYS)
+def test_a_body_that_is_the_same_for_every_element_is_a_problem_at_its_place(text: str, said: str) -> None:
+    assert params(f"${{{text}}}") == [f"nodes[0].params.q: {said}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["input.rows.map(1)", "input.rows.filter(true)", "input.rows.sort($item.p, 'desc')", "sort(input.rows)",
+             "input.rows.sort(r, -r.p)", "input.rows.flat_map([1])", "input.rows.all(r, null)",
+             "input.rows.group_by(input.kind)"]
+)  # fmt: skip
+def test_a_body_that_may_be_meant_is_none(text: str) -> None:
+    assert params(f"${{{text}}}") == []
+
+
+def test_a_transform_whose_key_is_a_text_is_told_at_the_transform() -> None:
+    node = {
+        "type": "transform",
+        "tool": None,
+        "input": "$input",
+        "transform": {"type": "SORT", "config": {"by": '"p"'}},
+    }
+    assert told(node) == ['nodes[0].transform: the key of sort is "p" for every element; did you mean $item.p?']
+    assert told({**node, "transform": {"type": "SORT", "config": {"by": "p"}}}) == []
+    assert told({**node, "input": "$output.none", "transform": {"type": "SORT", "config": {"by": "p"}}}) == [
+        "nodes[0].input: reads 'none', which is no node of this flow; nothing is finished before it"
+    ]
+
+
+def test_a_fallback_that_nothing_uses_is_a_warning() -> None:
+    unused = "? nodes[0].fallback: is not used: the strategy here is {}; only errorStrategy: fallback uses it"
+    assert told({"fallback": 5}) == [unused.format("stop")]
+    assert told({"fallback": None}, errorStrategy="skip") == [unused.format("skip")]
+    assert told({"fallback": 5}, errorStrategy="fallback") == []
+    assert told({"fallback": 5, "errorStrategy": "fallback"}) == []
+    jump = {"fallback": 5, "errorStrategy": "fallback", "onError": "n1"}
+    assert told(jump, {}) == [
+        "? nodes[0].fallback: is not used: onError handles the failure; only errorStrategy: fallback uses it"
+    ]
+
+
+def test_a_strategy_without_the_fallback_that_it_is_for_is_a_warning() -> None:
+    alone = "without a fallback this is the same as stop; `fallback: null` gives null"
+    assert told({"errorStrategy": "fallback"}) == [f"? nodes[0].errorStrategy: {alone}"]
+    none = "? errorStrategy: no node has a fallback, so that this is the same as stop"
+    assert told({}, {}, errorStrategy="fallback") == [none]
+    assert told({}, {"fallback": 1}, errorStrategy="fallback") == []  # the others stop, which may be meant
+
+
+def test_a_delay_is_told_in_milliseconds() -> None:
+    delay = {"type": "delay", "tool": None, "delay": "$input.ms"}
+    text = {"type": "object", "properties": {"ms": {"type": "string"}}, "required": ["ms"]}
+    assert told(delay, inputSchema=text) == ["nodes[0].delay: must be a number of milliseconds; this is a string"]
