@@ -314,13 +314,13 @@ async def test_a_tool_that_raises_timeout_error_itself_has_failed_and_is_not_lat
     assert "no answer within" not in done["error"]
 
 
-class Boom(BaseException):
+class Boom(GeneratorExit):
     pass
 
 
 @every_way
 @pytest.mark.parametrize("shape", ["line", "graph"])
-async def test_what_is_no_exception_goes_through_and_leaves_nothing(way: Way, shape: str) -> None:
+async def test_what_is_no_failure_of_a_tool_goes_through_and_leaves_nothing(way: Way, shape: str) -> None:
     def boom() -> None:
         raise Boom
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import ConfigError, Place
+from ..errors.foreign import with_type
 from ..values import closest
 from .settings import Config
 from .table import TomlFile, named
@@ -104,7 +105,7 @@ def _missing(name: str, config: Config) -> ConfigError:
 
 
 def _failed(name: str, error: BaseException, config: Config) -> ConfigError:
-    said = f"[tools] modules: importing {name!r} failed: {type(error).__name__}: {error}"
+    said = f"[tools] modules: importing {name!r} failed: {with_type(error)}"
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         place = Place(named(Path(error.filename)), error.lineno, error.offset or 1, (error.text or "").rstrip())
         return ConfigError(f"[tools] modules: importing {name!r} failed: {error.msg}", place=place)

@@ -12,6 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any, TypeAlias
 
 from ..errors import ToolTimeout
+from ..errors.foreign import PASSES
 from ..ir import Getter
 from ..values import NOT_JSON, Json, fresh
 from .caller import Direct
@@ -127,7 +128,9 @@ def plain(direct: Direct) -> Callable[[Args], Awaitable[Json]]:
             if lane.task.cancelling() > lane.before:
                 raise
             raise failed(RuntimeError("it was cancelled from inside")) from None
-        except Exception as exc:  # noqa: BLE001 - whatever a tool raises is its failure
+        except PASSES:
+            raise
+        except BaseException as exc:  # noqa: BLE001 - whatever a tool raises is its failure
             error = failed(exc)
             raise error from error.__cause__
         value = take(raw)
@@ -156,11 +159,11 @@ def in_time(direct: Direct, seconds: float, tool: str) -> Callable[[Args], Await
 
 
 def raised(
-    exc: BaseException, timer: Deadline, failed: Callable[[Exception], Exception], tool: str, seconds: float
+    exc: BaseException, timer: Deadline, failed: Callable[[BaseException], Exception], tool: str, seconds: float
 ) -> BaseException:
     """What is said of what a handler has raised that had this long."""
     if isinstance(exc, asyncio.CancelledError):
         if not timer.alone():
             return exc  # not ours, or not ours alone
         return ToolTimeout(tool, seconds) if timer.late else failed(RuntimeError("it was cancelled from inside"))
-    return failed(exc) if isinstance(exc, Exception) else exc  # whatever a tool raises is its failure
+    return exc if isinstance(exc, PASSES) else failed(exc)  # whatever a tool raises is its failure

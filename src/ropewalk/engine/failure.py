@@ -13,6 +13,7 @@ from ..errors import (
     ToolError,
     ToolTimeout,
 )
+from ..errors.foreign import PASSES
 from ..values import Json
 from .frame import RUN, Frame, Spot, path_of
 from .lane import Lane, Late
@@ -30,7 +31,7 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
         if lane.task.cancelling() > lane.before:
             return exc  # somebody else cancels too
         return named(ToolTimeout(spot.tool or spot.id, spot.limit or 0.0), spot, frame)
-    if spot.direct is not None and isinstance(exc, Exception) and not isinstance(exc, ExpressionError):
+    if spot.direct is not None and not isinstance(exc, (ExpressionError, *PASSES)):
         # Whatever else comes out of a direct call came out of the tool, a nested run's error too.
         return named(spot.direct.failed(exc), spot, frame)
     if isinstance(exc, (ToolError, ExpressionError, InvalidValue)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .foreign import text_of
 from .given import Problem, RopewalkError
 
 
@@ -26,7 +27,7 @@ class ToolError(RopewalkError):
         self.tool_id, self.op, self.backend = tool_id, op, backend
         self.problems: tuple[Problem, ...] = tuple(problems)
         self.steps: list[Any] = []  # filled by Runner.run_chain: every StepResult so far
-        self.reason = str(cause) or type(cause).__name__
+        self.reason = text_of(cause) or type(cause).__name__
         kind = getattr(backend, "kind", None)
         bracket = f" [{kind}]" if kind else ""
         super().__init__(f"run: {op} {tool_id}{bracket}: {self.reason}")

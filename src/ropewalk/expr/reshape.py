@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
 from ..errors import ExpressionError, InvalidValue
+from ..errors.foreign import PASSES, with_type
 from ..values import Json, check_json, closest
 from .ast import Path
 from .budget import LIST_ELEMENT, Budget, grow
@@ -54,8 +55,10 @@ def _custom(name: Json, value: Json) -> Json:
         raise
     except InvalidValue as error:
         raise ExpressionError(f"transform {name} failed: {error}") from error
-    except Exception as error:
-        raise ExpressionError(f"transform {name} failed: {type(error).__name__}: {error}") from error
+    except PASSES:
+        raise
+    except BaseException as error:
+        raise ExpressionError(f"transform {name} failed: {with_type(error)}") from error
 
 
 def _each_object(name: str, value: Json, run: Callable[[dict[str, Json]], Json]) -> Json:

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
+from ..errors.foreign import PASSES
 from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, fresh, own
@@ -70,7 +71,7 @@ class Direct:
     check: Callable[[Args], None] | None
     take: Callable[[Any], Any]
     settle: Callable[[Any], Json]
-    failed: Callable[[Exception], ToolError]
+    failed: Callable[[BaseException], ToolError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +171,7 @@ def _direct(
     settle: Callable[[Any], tuple[Json, Any]],
     fail: Failures,
 ) -> Direct:
-    def failed(error: Exception) -> ToolError:
+    def failed(error: BaseException) -> ToolError:
         ours = isinstance(error, ToolError) and error.tool_id == fail.tool_id and error.op != "execute"
         return error if ours and isinstance(error, ToolError) else fail.executing(error)
 
@@ -222,7 +223,9 @@ async def _within(seconds: float, route: Route, sent: tuple[Any, ...], fail: Fai
         if task is None or task.cancelling() > before:
             raise
         raise fail.executing(RuntimeError("it was cancelled from inside")) from error
-    except Exception as error:
+    except PASSES:
+        raise
+    except BaseException as error:
         raise fail.executing(error) from error
 
 

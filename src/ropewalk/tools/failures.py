@@ -15,6 +15,7 @@ from ..errors import (
     ToolTimeout,
     ValidationFailed,
 )
+from ..errors.foreign import text_of, with_type
 from .route import MissingHandler
 from .tool import ToolBackend
 
@@ -65,8 +66,8 @@ class Failures:
 
 def said(error: BaseException) -> str:
     """What a tool's exception says, with its type where that is no more than a key or a value (KeyError: 'x')."""
-    text, kind = str(error).strip(), type(error).__name__
-    if not text:
-        return kind
+    if not isinstance(error, Exception):
+        return f"it raised {with_type(error)}"
+    text = text_of(error)
     alone = isinstance(error, (KeyError, StopIteration, StopAsyncIteration)) or not any(map(str.isalpha, text))
-    return f"{kind}: {text}" if alone else text
+    return with_type(error) if alone else text

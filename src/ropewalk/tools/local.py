@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from ..errors.foreign import with_type
 from .result import ProgressEvent, StreamEvent
 
 MOST_THREADS: Final = 64
@@ -76,7 +77,7 @@ class Threads:
         if succeeded:
             return value
         if not isinstance(value, Exception) or isinstance(value, (StopIteration, StopAsyncIteration)):
-            raise RuntimeError(f"it raised {type(value).__name__}: {value}") from value
+            raise RuntimeError(f"it raised {with_type(value)}") from value
         raise value
 
     def _submit(self, job: _Job) -> None:

@@ -7,6 +7,7 @@ the line. Refused: a file with no such function, with several, or with one that 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..errors.foreign import PASSES, with_type
 from ..frozen import dataclass
 from .delta import ModuleFailed
 from .imports import package_of
@@ -48,7 +50,9 @@ class PythonModule:
             if function.in_loop:
                 return await function.call(args)
             return await maybe_await(await threads.run(partial(function.call, args)))
-        except (Exception, SystemExit) as error:
+        except (asyncio.CancelledError, *PASSES):
+            raise
+        except BaseException as error:
             raise self._failed(error) from error
 
     async def _load(self) -> Function:
@@ -62,8 +66,7 @@ class PythonModule:
         if isinstance(error, RuntimeError) and error.__cause__ is not None and not _traced(error, self.root):
             said = error.__cause__  # what would have ended the loop: SystemExit, StopIteration
         retryable = getattr(error, "retryable", True) is not False
-        text = f"{type(said).__name__}: {said}" if str(said) else type(said).__name__
-        return ModuleFailed(f"{_traced(said, self.root) or self.impl.shown}: {text}", retryable=retryable)
+        return ModuleFailed(f"{_traced(said, self.root) or self.impl.shown}: {with_type(said)}", retryable=retryable)
 
 
 def load(root: Path, impl: Impl) -> Function:
@@ -74,7 +77,7 @@ def load(root: Path, impl: Impl) -> Function:
         file = _relative(error.filename, root) or impl.shown
         raise ModuleFailed(f"{file}:{error.lineno or 1}: {error.msg}", retryable=False) from error
     except (Exception, SystemExit) as error:
-        said = f"importing it failed: {type(error).__name__}: {error}"
+        said = f"importing it failed: {with_type(error)}"
         raise ModuleFailed(f"{_traced(error, root) or impl.shown}: {said}", retryable=False) from error
     found = _named(module, impl) if impl.function is not None else _chosen(module, impl.shown)
     with contextlib.suppress(ValueError):  # a builtin without a signature is given the benefit of the doubt

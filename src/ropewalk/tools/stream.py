@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..errors import InvalidValue, StreamNotSupported, ToolError
+from ..errors.foreign import PASSES
 from ..values import check_json, fresh
 from .failures import Failures
 from .local import aclose
@@ -46,7 +47,9 @@ async def _open(route: Route, args: Args, key: str | None, fail: Failures) -> An
         source = await route.open(fresh(args), key)
     except StreamNotSupported as error:
         raise fail.no_stream(error) from error
-    except Exception as error:
+    except (asyncio.CancelledError, *PASSES):
+        raise
+    except BaseException as error:
         raise fail.executing(error, "stream") from error
     if source is None:
         raise fail.no_stream("streaming not supported")
@@ -63,7 +66,9 @@ async def _events(source: Any, seconds: float, fail: Failures) -> AsyncGenerator
         except StopAsyncIteration:
             yield StreamEvent("done", fail.tool_id)
             return
-        except Exception as error:  # noqa: BLE001 - it leaves as the last event, the cause chained
+        except (asyncio.CancelledError, *PASSES):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it leaves as the last event, the cause chained
             late = isinstance(error, TimeoutError) and scope.expired()
             failure = fail.no_answer(seconds) if late else fail.executing(error, "stream")
             yield _ended(failure, fail)
