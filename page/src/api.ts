@@ -9,7 +9,7 @@ export type RunLine = {
 };
 export type Step = {
   path: string; node: string; kind: string; status: "ok" | "failed" | "skipped" | "decided";
-  started: string; ended: string; ms: number; value: Json; error: Json; reason: string | null; decision: Json;
+  started: string; ended: string; ms: number; value?: Json; error: Json; reason: string | null; decision: Json;
   replayed: boolean;
 };
 export type Wait = { path: string; node: string; event?: string; approval?: string; since: string; due: string | null };

@@ -176,10 +176,12 @@ def asks_model(flow: Flow, toolbox: Toolbox) -> bool:
 
 
 def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
-    """InvalidInput for variables that a flow which has any does not have."""
-    unknown = [name for name in variables if name not in flow.state] if flow.state else []
+    """InvalidInput for variables that a flow does not have: it neither declares, sets nor reads them."""
+    unknown = [name for name in variables if name not in flow.state]
     if unknown:
-        there = f"no such variable; there are: {', '.join(flow.state)}"
+        there = (
+            f"no such variable; there are: {', '.join(flow.state)}" if flow.state else "the definition has no variables"
+        )
         raise InvalidInput(
             Problem(path=f"variables.{name}", message=there, suggestion=closest(name, flow.state)) for name in unknown
         )

@@ -17,7 +17,7 @@ from ropewalk.claude import (
     complete_with_tools,
     resume_completion,
 )
-from ropewalk.errors import CompletionFailed, ModelError, StoreError
+from ropewalk.errors import CompletionFailed, InvalidValue, ModelError, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, ScriptedTools, held, in_turn, results_in, wants
 
@@ -84,6 +84,14 @@ def test_a_cost_budget_without_a_known_price_is_refused() -> None:
     with pytest.raises(CompletionFailed, match=r"no price is known for other; set a token_budget"):
         talk(ScriptedModel(unpriced), cost_budget=1.0)  # a client that says so only afterwards
     assert talk(ScriptedModel("hi", cost=None)).cost is None
+
+
+@pytest.mark.parametrize("id", ["", "a/b", "a\nb"])
+def test_an_id_that_is_none_for_a_run_is_refused_before_the_model_is_asked(id: str) -> None:
+    model = ScriptedModel("hi")
+    with pytest.raises(InvalidValue, match="is no id of a run"):
+        talk(model, run_id=id)
+    assert model.requests == []
 
 
 def test_options_that_do_not_exist_are_named() -> None:

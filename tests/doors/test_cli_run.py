@@ -145,6 +145,9 @@ def test_the_exit_code_says_how_the_run_ended(project, body, code, status):
         (["run", "shout.yaml", "--input", '{"text": NaN}'], 2, "nan is not JSON"),
         (["run", "shout.yaml", "--var", "x"], 2, "must be name=value"),
         (["run", "shout.yaml", "--var", "sufix=x"], 2, "no such variable; there are: suffix; did you mean suffix?"),
+        (["run", "shout.yaml", "--var", "suffix=a", "--var", "suffix=b"], 2, "'suffix=b': suffix is given twice"),
+        (["run", "plain.yaml", "--var", "x=1"], 2, "the definition has no variables"),
+        (["tools", "call", "upper", "text=a", "text=b"], 2, "'text=b': text is given twice"),
         (["run", "shout.yaml", "--concurrency", "0"], 2, '"0" for --concurrency. Must be >= 1'),
         (["runs", "show", "nope"], 2, "no run 'nope'"),
         (["runs", "watch", "nope"], 2, "no run 'nope'"),
@@ -153,6 +156,7 @@ def test_the_exit_code_says_how_the_run_ended(project, body, code, status):
     ],
 )
 def test_a_wrong_command_line_is_explained(project, words, code, says):
+    project.write("plain.yaml", "kind: chain\nname: plain\nnodes: [{id: a, type: delay, delay: 1}]\n")
     done = project(*words)
     assert done.code == code, done.err
     assert says in done.err
@@ -188,6 +192,31 @@ def test_runs_are_listed_newest_first_and_shown(project):
     watched = project("runs", "watch", "r1", "--json").out.splitlines()
     assert json.loads(watched[-1])["kind"] == "run.finished"
     assert project("resume", "r1", "--json").data["results"] == {"up": "A!"}
+
+
+def test_what_blocks_gave_is_shown_where_it_is_kept(project):
+    project.write(
+        "blocks.yaml",
+        """\
+kind: chain
+name: blocks
+nodes:
+  - id: both
+    type: parallel
+    nodes: [{id: l, type: tool, tool: upper, params: {text: l}}, {id: r, type: delay, delay: 1}]
+  - {id: c, type: condition, condition: "1 > 2"}
+  - {id: each, type: loop, items: [], nodes: [{id: x, type: delay, delay: 1}]}
+""",
+    )
+    assert project("run", "blocks.yaml", "--id", "r").code == 0
+    found = {node["path"]: node for node in project("runs", "show", "r", "--json").data["nodes"]}
+    assert "value" not in found["both"]
+    assert "value" not in found["each"]
+    assert (found["both/l"]["value"], found["both/r"]["value"], found["c"]["value"]) == ("L", None, False)
+    said = project("runs", "show", "r").out
+    assert re.search(r"^✓ both  [0-9.]+ m?s$", said, re.M)
+    assert re.search(r"^✓ each  [0-9.]+ m?s$", said, re.M)
+    assert re.search(r"^✓ c  [0-9.]+ m?s  false$", said, re.M)
 
 
 def test_the_environment_chooses_the_store(project):

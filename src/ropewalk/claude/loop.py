@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from ..dialects.agent import OPTIONS
 from ..dialects.agent_flow import MAX_ROUNDS
+from ..engine.engine import check_run_id
 from ..errors import CompletionFailed, ModelError
 from ..events import Event
 from ..journal.journal import RunRow
@@ -81,6 +82,7 @@ async def complete_with_tools(
     are called when `ask(tool, input)` says so. Other options: max_calls, max_tokens (per turn),
     token_budget, cost_budget, result_size, cache, prompt_cache, stream, thinking, effort, tool_choice, stop_sequences.
     """
+    check_run_id(run_id)
     _check_options(options)
     document, input = _document(prompt, messages, system)
     more = {"model": model, "max_rounds": max_rounds, "name": name, **options}

@@ -130,8 +130,8 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
 def noted(go: Go, spot: Spot) -> Go:
     """Journal, without waiting, what a node that calls no tool gave, for people to read later.
 
-    Never read back: on resume the value is computed again from what was recorded. The value of a
-    node with a body is left out: its parts are in the journal already.
+    Never read back: on resume the value is computed again from what was recorded. Of a node with a body
+    only a number or a truth value is kept: the parts of any other are in the journal already.
     """
     whole = any(isinstance(part, Graph) for _, part in node_parts(spot.node))
 
@@ -148,7 +148,8 @@ def noted(go: Go, spot: Spot) -> Go:
             if skipped:
                 data: Any = {"reason": reason(spot.node, value.status)}
             else:
-                data = None if whole else run_.redact(value.value if type(value) is Outcome else value)
+                given = value.value if type(value) is Outcome else value
+                data = run_.redact(given) if not whole or isinstance(given, (bool, int, float)) else None
             run_.log.append(Entry(path, kind, spot.id, data, "", start, run_.now()))
         return value
 

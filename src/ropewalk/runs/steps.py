@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ from ..events import Event
 from ..journal.journal import Entry, RunRow
 from ..journal.waiting import iso
 from ..values import Json
+from .instances import without_attempts
 
 EVENT_OF = {
     "call": "node.finished",
@@ -26,6 +28,7 @@ EVENT_OF = {
 
 RECORDED = ("call", "call_failed", "attempt", "node", "skip")
 """What the record of a node is called that has ended, or has been tried."""
+_ARM = re.compile(r"\[\w+\]$")
 DECIDED = ("items", "branch", "timer", "wait", "signal")
 
 
@@ -53,11 +56,13 @@ def taken_over(history: Iterable[Entry], run: RunRow | None = None) -> float:
 
 def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str, Json]]:
     """A journal as the steps that people read, each once: what is recorded of a failed attempt beside
-    its call, or beside the block that it ended, is one step with it."""
+    its call, or beside the block that it ended, is one step with it. One with nodes inside whose value is not
+    kept has none."""
     listed = list(history)
     before = taken_over(listed, run)
     failed = {entry.path: entry for entry in listed if entry.kind == "attempt"}
     told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
+    around = _around(listed)
     found = []
     for entry in listed:
         if entry.kind in ("ending", "offer") or (entry.kind == "attempt" and entry.path in told):
@@ -65,7 +70,24 @@ def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str,
         row = {**step(entry), "replayed": entry.ended < before}
         if entry.kind == "node" and entry.path in failed:
             row |= {"status": "failed", "value": None, "error": failed[entry.path].data}
+        elif entry.kind == "node" and entry.data is None and without_attempts(entry.path) in around:
+            del row["value"]
         found.append(row)
+    return found
+
+
+def _around(entries: Iterable[Entry]) -> set[str]:
+    """The paths, without attempts, of the nodes that have decided what is inside of them, or have begun it."""
+    found: set[str] = set()
+    for entry in entries:
+        path = without_attempts(entry.path)
+        if entry.kind in ("items", "branch"):
+            found.add(path)
+        while "/" in path:
+            path = _ARM.sub("", path.rpartition("/")[0])
+            if path in found:
+                break
+            found.add(path)
     return found
 
 

@@ -49,12 +49,14 @@ def read_state(file: Path | None) -> dict[str, Any] | None:
 
 
 def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
-    """`name=value` pairs; a value that is JSON is that, any other is text."""
+    """`name=value` pairs, each name once; a value that is JSON is that, any other is text."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign or not name:
             raise UsageError(f"{option} {pair!r}: must be name=value")
+        if name in found:
+            raise UsageError(f"{option} {pair!r}: {name} is given twice")
         try:
             found[name] = load(value, name=option, form="json").data
         except InvalidFlow:

@@ -194,11 +194,17 @@ def _step(node: dict[str, Any], now: float, under_way: Container[str]) -> str:
     name = node.get("words", node["path"])
     if node["status"] == "decided":
         return f"· {name}  {_decision(node, now, under_way)}"
-    said = node["error"] if node["error"] is not None else node["reason"] or node["value"]
     took = duration((node["ms"] or 0) / 1000)
     again = " (recorded before)" if node.get("replayed") else ""
-    told = node["says"] if "says" in node else _short(said)
+    told = node["says"] if "says" in node else _said(node)
     return f"{_MARKS.get(node['status'], ' ')} {name}  {took}{again}  {told}".rstrip()
+
+
+def _said(node: dict[str, Any]) -> str:
+    """What became of it; nothing of one whose value is not kept."""
+    if node["error"] is not None or node["reason"]:
+        return _short(node["error"] if node["error"] is not None else node["reason"])
+    return _short(node["value"]) if "value" in node else ""
 
 
 def _cut(text: str) -> str:

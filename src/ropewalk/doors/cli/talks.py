@@ -66,7 +66,7 @@ class Talks:
         if found["use"] is None:
             if row["path"].endswith("calls"):
                 return
-            if isinstance(row["value"], dict) and "uses" in row["value"]:
+            if isinstance(row.get("value"), dict) and "uses" in row["value"]:
                 self._turns[at, turn] = row["value"]
                 self._totals[at] = {**(row["value"].get("totals") or {}), "stop": row["value"].get("stop_reason")}
                 row = {**row, "says": _turn(row["value"])}
@@ -88,7 +88,7 @@ def _call(row: dict[str, Any], words: str, rest: str, use: Mapping[str, Any]) ->
             said = use.get("error") if again is None else "the result of the same call before"
             yield {**row, "status": "ok" if again is not None else "failed", "words": called, "says": _text(said)}
     elif re.search(r"(^|\.)call\.", last):
-        value = row["value"]
+        value = row.get("value")
         if isinstance(value, dict):
             value = value.get("value", value)
         yield {**row, "words": called, **({} if row["status"] == "failed" else {"value": value})}
