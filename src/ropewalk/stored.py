@@ -19,6 +19,7 @@ from .errors import InvalidFlow, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
 from .journal.offloop import off_loop
 from .runs import iso
+from .source import load
 from .values import Json, closest, is_json
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         document: Any = json
         if isinstance(json, (str, bytes)):
             try:
-                document = orjson.loads(json)
-            except orjson.JSONDecodeError as exc:
-                message = f"not JSON: {exc.msg} (line {exc.lineno}, column {exc.colno})"
-                raise InvalidFlow([Problem(path="", message=message)]) from exc
+                text = json if isinstance(json, str) else json.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InvalidFlow([Problem(path="", message=f"not UTF-8: {error.reason} at {error.start}")]) from error
+            document = load(text, form="json").data
         if not isinstance(document, Mapping):
             raise InvalidFlow([Problem(path="", message=f"an exported {self.kind} is a JSON object")])
         return self.create({key: value for key, value in document.items() if key not in OWN})

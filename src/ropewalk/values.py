@@ -23,6 +23,40 @@ _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _INFINITY = float("inf")
 
 
+_DIGITS: Final = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
+_MANY_DIGITS: Final = b"0" * 20
+
+
+def parsed(text: str | bytes) -> Any:
+    """The value of JSON text that somebody sends us, still to be checked; a JSONDecodeError where it is none.
+
+    The reader makes a float of an integer past 64 bits, which nobody would notice: where there are as many digits in
+    a row, a second one reads it again that leaves the integer to the check. Of a key that stands twice the last
+    holds, as JSON parsers have it; what people write is read by `source`, which refuses it.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if "limit" in error.msg:
+            raise InvalidValue("", f"nested deeper than {MAX_DEPTH}") from error
+        raise
+    data = text.encode() if isinstance(text, str) else text
+    if _MANY_DIGITS not in data.translate(_DIGITS):
+        return value
+    import json
+
+    try:
+        return json.loads(data, parse_int=integer)
+    except RecursionError:
+        return value  # it is too deep, too, which is what the check then says
+
+
+def integer(digits: str) -> int:
+    """The number that digits with a sign write; one past 64 bits where there are more than can be within, so that
+    Python is spared a conversion whose time grows with the square of the length."""
+    return int(digits) if len(digits) <= 20 else _INT_MAX + 1
+
+
 def check_json(value: Any, place: str = "value") -> Any:
     """A copy of `value` when it is JSON within the limits; raises InvalidValue otherwise.
 

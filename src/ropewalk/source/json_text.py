@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import re
 
-from ..values import Json
+from ..values import Json, integer
 from .fault import MOST_FAULTS, Fault, Refused
 from .limits import Limits
 from .spot import Spot
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
-_PAST_64_BITS = 2**64
 
 
 class _Repeated(Exception):
@@ -25,7 +24,7 @@ class _Repeated(Exception):
 def read(text: str, limits: Limits) -> Json:
     """The value of a JSON text; raises Refused with every fault and its offset."""
     try:
-        data = json.loads(text, object_pairs_hook=_object, parse_int=_int)
+        data = json.loads(text, object_pairs_hook=_object, parse_int=integer)
     except json.JSONDecodeError as error:
         raise Refused([_syntax(error, text)]) from None
     except (_Repeated, RecursionError):
@@ -46,12 +45,6 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(made) != len(pairs):
         raise _Repeated
     return made
-
-
-def _int(digits: str) -> int:
-    # More than 20 characters cannot fit: the boundary check then names the place, and Python is
-    # spared a conversion whose time grows with the square of the length.
-    return int(digits) if len(digits) <= 20 else _PAST_64_BITS
 
 
 def _deeper(value: Json, levels: int) -> bool:

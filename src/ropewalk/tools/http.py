@@ -20,9 +20,9 @@ import orjson
 
 from ..config.secret import MARK, Secrets, secrets_of, without
 from ..config.variables import fill
-from ..errors import ConfigError
+from ..errors import ConfigError, InvalidValue
 from ..frozen import dataclass
-from ..values import MAX_BYTES, Json
+from ..values import MAX_BYTES, Json, parsed
 
 _EXCERPT: Final = 500
 _CONNECT_SECONDS: Final = 10.0
@@ -94,7 +94,11 @@ class Http:
         if kind.startswith("text/"):
             return body.decode(response.encoding or "utf-8", "replace")
         try:
-            return orjson.loads(body)
+            return parsed(body)
+        except InvalidValue as error:
+            raise HttpFailure(
+                f"HTTP {response.status_code} with a body that is {error.message}", response.status_code
+            ) from error
         except orjson.JSONDecodeError as error:
             raise HttpFailure(
                 f"HTTP {response.status_code} with a body that is not JSON",

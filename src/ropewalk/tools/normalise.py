@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ..values import Json, is_json
+from ..values import Json, is_json, parsed
 from .result import ToolExecutionResult
 
 _ABSENT: Any = object()
@@ -68,14 +68,13 @@ def _from_content(content: Any) -> Json:
 
 
 def _parsed(text: str) -> Json:
-    """The JSON that a text is; the text itself where it is none, or a number we cannot keep exactly."""
+    """The JSON that a text is; the text itself where it is none, or a number we cannot keep exactly. What is wrong
+    inside of a list or an object is told as in `structuredContent`."""
     try:
-        value = orjson.loads(text)
+        value = parsed(text)
     except orjson.JSONDecodeError:
         return text
-    if isinstance(value, float) and text.strip().lstrip("-").isdecimal():
-        return text
-    return value if is_json(value) else text
+    return value if type(value) in (dict, list) or is_json(value) else text
 
 
 def _text(part: Any) -> str | None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import orjson
 
-from ..values import Json
+from ..values import Json, parsed
 from .http import Http, HttpFailure, Request
 from .result import STREAM_KINDS, StreamEvent
 
@@ -75,7 +75,7 @@ async def _json_lines(lines: AsyncIterator[str], *, whole: bool) -> AsyncGenerat
         if not pending:
             continue
         try:
-            value = orjson.loads(pending)
+            value = parsed(pending)
         except orjson.JSONDecodeError as error:
             if whole:
                 continue
@@ -109,7 +109,7 @@ def _sse_event(name: str | None, text: str) -> StreamEvent:
     if text == "[DONE]":
         return StreamEvent("done")
     try:
-        value = orjson.loads(text)
+        value = parsed(text)
     except orjson.JSONDecodeError:
         value = text
     return _event(value, name)

@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from ..errors import InvalidValue
-from ..values import Json, check_json, closest
+from ..values import Json, check_json, closest, parsed
 
 _SUFFIXES: Final = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _TYPES: Final = {
@@ -97,7 +97,9 @@ def _fields(count: int) -> str:
 
 def _json(text: str, shown: str) -> Json:
     try:
-        return orjson.loads(text)
+        return parsed(text)
+    except InvalidValue as error:
+        raise DatasetFailed(f"{shown}: {error}") from error
     except orjson.JSONDecodeError as error:
         raise DatasetFailed(f"{shown}:{error.lineno}:{error.colno}: {error.msg}") from error
 
@@ -107,7 +109,9 @@ def _json_lines(text: str, shown: str) -> Json:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows.append(orjson.loads(line))
+                rows.append(parsed(line))
+            except InvalidValue as error:
+                raise DatasetFailed(f"{shown}:{number}: {error}") from error
             except orjson.JSONDecodeError as error:
                 raise DatasetFailed(f"{shown}:{number}:{error.colno}: {error.msg}") from error
     return rows

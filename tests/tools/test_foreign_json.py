@@ -1,0 +1,88 @@
+"""JSON text that comes from outside: what we cannot keep exactly is told, never changed in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from ropewalk import App, Runner, Toolbox
+from ropewalk.errors import ExecutionFailed, InvalidFlow, OutputValidationFailed
+from ropewalk.tools.rows import rows_of
+from ropewalk.values import parsed
+
+from .pipeline import MCP, Recorder, failing, resolving, run
+
+PAST = 2**64 + 1
+
+
+def called(lab: Any) -> Any:
+    tools = [{"name": "t", "inputSchema": {"type": "object"}}]
+
+    async def case() -> Any:
+        async with Toolbox(providers={"p": {"url": lab.url, "tools": tools}}) as toolbox:
+            return (await Runner(toolbox).run("p:t")).structured
+
+    return asyncio.run(case())
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '["18446744073709551617", 1.5e30]', "[-9223372036854775808]", "7"]
+)
+def test_what_can_be_kept_is_the_same_as_ever(text: str) -> None:
+    assert parsed(text) == parsed(text.encode()) == __import__("json").loads(text)
+
+
+@pytest.mark.parametrize("body", [b"[1, %d]" % PAST, b"[1, -%d]" % PAST, b"[1, " + b"9" * 5000 + b"]"])
+def test_a_providers_integer_past_64_bits_is_refused(lab: Any, body: bytes) -> None:
+    lab.on("/t", body)
+    with pytest.raises(OutputValidationFailed, match=re.escape("result[1]: integer past 64 bits; send it as a string")):
+        called(lab)
+
+
+def test_a_providers_answer_that_is_nested_too_deep_is_told_as_that(lab: Any) -> None:
+    lab.on("/t", b"[" * 5000 + b"]" * 5000)
+    with pytest.raises(ExecutionFailed, match="HTTP 200 with a body that is nested deeper than 200") as caught:
+        called(lab)
+    assert not caught.value.retryable
+
+
+def test_an_mcp_text_with_an_integer_past_64_bits_is_refused_as_structured_content_is() -> None:
+    for answer in (
+        {"content": [{"type": "text", "text": f'{{"n": {PAST}}}'}], "isError": False},
+        {"structuredContent": {"n": PAST}},
+    ):
+        error = failing(resolving([MCP], mcp=Recorder(answer)))
+        assert str(error) == "run: validate_output ns:t [mcp]: result.n: integer past 64 bits; send it as a string"
+
+
+def test_an_mcp_text_that_is_but_a_long_number_stays_text() -> None:
+    answer = {"content": [{"type": "text", "text": str(PAST)}], "isError": False}
+    assert run(resolving([MCP], mcp=Recorder(answer))).structured == str(PAST)
+
+
+@pytest.mark.parametrize(("format", "place"), [("json", "[1].n"), ("jsonl", "[1].n")])
+def test_a_datasets_integer_past_64_bits_is_refused(format: str, place: str) -> None:
+    rows = ['{"n": 1}', f'{{"n": {PAST}}}']
+    text = f"[{','.join(rows)}]" if format == "json" else "\n".join(rows)
+    with pytest.raises(Exception, match=re.escape(f"{place}: integer past 64 bits")):
+        rows_of(text.encode(), format, "d")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (f'[{{"id": "a", "type": "tool", "tool": "t", "params": {{"n": {PAST}}}}}]', "integer past 64 bits"),
+        ('[{"id": "a", "id": "b", "type": "tool", "tool": "t"}]', "repeated key 'id'"),
+        ("[", "the text ends where a value is expected"),
+    ],
+)
+def test_an_imported_definition_is_read_as_strictly_as_a_file(nodes: str, said: str) -> None:
+    async def case() -> None:
+        async with App("memory") as app:
+            await app.chains.import_chain(f'{{"nodes": {nodes}}}' if said[:3] != "the" else nodes)
+
+    with pytest.raises(InvalidFlow, match=said):
+        asyncio.run(case())
