@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from typing import Any
 
@@ -32,10 +33,10 @@ def called(lab: Any) -> Any:
     "text", ['{"a": 1, "a": 2}', '["18446744073709551617", 1.5e30]', "[-9223372036854775808]", "7"]
 )
 def test_what_can_be_kept_is_the_same_as_ever(text: str) -> None:
-    assert parsed(text) == parsed(text.encode()) == __import__("json").loads(text)
+    assert parsed(text) == parsed(text.encode()) == json.loads(text)
 
 
-@pytest.mark.parametrize("body", [b"[1, %d]" % PAST, b"[1, -%d]" % PAST, b"[1, " + b"9" * 5000 + b"]"])
+@pytest.mark.parametrize("body", [b"[1, %d]" % PAST, b"[1, -%d]" % PAST, b"[1, " + b"9" * 200 + b"]"])
 def test_a_providers_integer_past_64_bits_is_refused(lab: Any, body: bytes) -> None:
     lab.on("/t", body)
     with pytest.raises(OutputValidationFailed, match=re.escape("result[1]: integer past 64 bits; send it as a string")):
