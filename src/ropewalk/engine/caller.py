@@ -10,7 +10,7 @@ from ..values import Json
 
 class Direct(Protocol):
     """The pipeline of an async local handler in parts: arguments that do not `fits` are for `check`
-    to refuse; `raw = await handler(**args)`; the result is `take(raw)`, or `settle(raw)` where that is
+    to refuse, or to mend; `raw = await handler(**args)`; the result is `take(raw)`, or `settle(raw)` where that is
     NOT_JSON; what was raised becomes `failed(error)`. The engine keeps the timeout."""
 
     @property
@@ -20,7 +20,7 @@ class Direct(Protocol):
     def fits(self) -> Callable[[dict[str, Json]], bool] | None: ...
 
     @property
-    def check(self) -> Callable[[dict[str, Json]], None] | None: ...
+    def check(self) -> Callable[[dict[str, Json]], dict[str, Json]] | None: ...
 
     @property
     def take(self) -> Callable[[Any], Any]: ...

@@ -25,12 +25,12 @@ Fields: TypeAlias = Sequence[tuple[str, Getter]]
 
 
 def start_with(direct: Direct) -> Callable[[Args], Awaitable[Any]]:
-    """From arguments to the handler's coroutine; raises where they do not fit."""
+    """From arguments to the handler's coroutine; from what `check` makes of those that do not fit."""
     handler, fits, check = direct.handler, direct.fits, direct.check
 
     def start(args: Args) -> Awaitable[Any]:
         if check is not None and (fits is None or not fits(args)):
-            check(args)
+            args = check(args)
         for item in args.values():
             if type(item) is dict or type(item) is list:
                 return handler(**fresh(args))
@@ -63,7 +63,7 @@ def _start_checked(direct: Direct, fields: Fields, gets: Fields | None) -> Start
     def start(frame: Frame) -> Awaitable[Any]:
         args = {name: get(frame)} if get is not None else {name: get(frame) for name, get in pairs}
         if not fits(args):
-            check(args)
+            args = check(args)
         for value in args.values():
             if type(value) is dict or type(value) is list:
                 args = fresh(args)

@@ -52,7 +52,7 @@ class Call(Protocol):
 
 
 Execute: TypeAlias = Callable[[Args, str | None, float | None, OnProgress | None], Awaitable[RunResult]]
-Check: TypeAlias = Callable[[Any], None]
+Check: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +60,15 @@ class Direct:
     """The pipeline of a coroutine handler taken apart, for an engine that puts it into its own loop
     and keeps the timeout itself: no coroutine of ours stands around the handler's.
 
-    Arguments that `fits` (None: all do) takes go to the handler, `check` raises for the others; the
-    handler may change what it gets. `raw = await handler(**args)`; when that raises, `failed(error)`
-    is the ToolError. The result is `take(raw)`, and where that is NOT_JSON `settle(raw)`, which
+    Arguments that `fits` (None: all do) takes go to the handler, for the others `check` raises or gives
+    those that do instead; the handler may change what it gets. `raw = await handler(**args)`; when that raises,
+    `failed(error)` is the ToolError. The result is `take(raw)`, and where that is NOT_JSON `settle(raw)`, which
     raises where it cannot be one.
     """
 
     handler: Callable[..., Awaitable[Any]]
     fits: Callable[[Args], bool] | None
-    check: Callable[[Args], None] | None
+    check: Callable[[Args], Args] | None
     take: Callable[[Any], Any]
     settle: Callable[[Any], Json]
     failed: Callable[[BaseException], ToolError]
@@ -110,7 +110,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
     takes = gives = ALL_FIT
     if tool is not None:
         if rules.validate_input:
-            takes = _checker(tool.input_schema, "args", rules.validator, fail.input)
+            takes = _whole(_checker(tool.input_schema, "args", rules.validator, fail.input), route.whole)
         if rules.validate_output and tool.output_schema is not None:
             gives = _checker(tool.output_schema, "result", rules.validator, fail.output)
     check_in, check_out = takes.check, gives.check
@@ -124,7 +124,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
     ) -> tuple[Json, Any]:
         await stop_if_cancelled()
         if check_in is not None:  # 5
-            check_in(args)
+            args = check_in(args)
         if turn is not None:
             await turn()
         seconds = limit if timeout is None else timeout
@@ -253,7 +253,7 @@ def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """`check` raises the ToolError of a value that does not fit; None where every object fits.
+    """`check` gives the value, or raises the ToolError of one that does not fit; None where every object fits.
     `fits` is the quick answer where there is one."""
 
     check: Check | None = None
@@ -280,12 +280,35 @@ def _checker(
         return ALL_FIT
     fits = compiled.is_valid
 
-    def check(value: Json) -> None:
+    def check(value: Json) -> Json:
         if not fits(value):
             problems = compiled.problems(value, place)
             raise failed(_listed(problems), problems)
+        return value
 
     return Checker(check, fits)
+
+
+def _whole(checker: Checker, names: tuple[str, ...]) -> Checker:
+    """The same, where a float that is an integer is given to these arguments as one. Of what is asked for at each
+    call only the look for a float is new."""
+    check, fits = checker.check, checker.fits
+    if check is None or not names:
+        return checker
+
+    def whole(args: Json) -> Json:
+        return check({k: int(v) if k in names and type(v) is float and v.is_integer() else v for k, v in args.items()})
+
+    if fits is None:
+        return Checker(whole)
+
+    def fit(args: Args) -> bool:
+        for name in names:
+            if type(args.get(name)) is float:
+                return False
+        return fits(args)
+
+    return Checker(whole, fit)
 
 
 def _custom_checker(
@@ -294,7 +317,7 @@ def _custom_checker(
     validator: Validator,
     failed: Callable[[BaseException | str, Sequence[Problem]], ToolError],
 ) -> Check:
-    def check(value: Json) -> None:
+    def check(value: Json) -> Json:
         try:
             found = validator.problems(schema, value, place)
             problems = [p if isinstance(p, Problem) else Problem(path=place, message=str(p)) for p in found or ()]
@@ -302,6 +325,7 @@ def _custom_checker(
             raise failed(error, ()) from error
         if problems:
             raise failed(_listed(problems), problems)
+        return value
 
     return check
 

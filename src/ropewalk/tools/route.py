@@ -19,7 +19,7 @@ from ..values import Json
 from .local import collect, maybe_await, threads
 from .normalise import normalise_mcp, normalise_other
 from .result import ProgressEvent
-from .signature import KEY, is_async, is_async_generator
+from .signature import KEY, is_async, is_async_generator, whole_parameters
 from .tool import Handler, ToolBackend
 
 OnProgress: TypeAlias = Callable[[ProgressEvent], Any]
@@ -59,6 +59,7 @@ class Route:
     `open` gives the stream, or None where there is none. `keeps_time` says that the executor was told
     the timeout and may raise TimeoutError for it. `strict` says that it leaves its arguments as they are and that
     `normalise` gives checked JSON of ours: nothing is copied or checked a second time.
+    `whole` names the arguments that have to be an `int`: JSON Schema calls 2.0 an integer, too.
     `timeout` (seconds) stands where the tool sets none.
     `per_attempt` asks for keys that tell the attempts of a node apart.
     """
@@ -71,6 +72,7 @@ class Route:
     strict: bool = False
     timeout: float | None = None
     per_attempt: bool = False
+    whole: tuple[str, ...] = ()
 
 
 class Routed:
@@ -90,6 +92,7 @@ def handler_route(handler: Handler, flows: Flows = None) -> Route:
 
 
 def _callable_route(handler: Handler) -> Route:
+    whole = whole_parameters(handler)
     if is_async_generator(handler):
 
         async def gather(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
@@ -98,18 +101,18 @@ def _callable_route(handler: Handler) -> Route:
         async def open_stream(args: Args, key: str | None) -> Any:
             return handler(**args)
 
-        return Route(send=gather, open=open_stream)
+        return Route(send=gather, open=open_stream, whole=whole)
     if is_async(handler):
 
         async def call(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await handler(**args)
 
-        return Route(send=call, direct=handler)
+        return Route(send=call, direct=handler, whole=whole)
 
     async def in_thread(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         return await maybe_await(await threads.run(partial(handler, **args)))
 
-    return Route(send=in_thread)
+    return Route(send=in_thread, whole=whole)
 
 
 def _keyed(route: Route, name: str) -> Route:
@@ -125,7 +128,7 @@ def _keyed(route: Route, name: str) -> Route:
     async def open_stream(args: Args, key: str | None) -> Any:
         return await route.open(also(args, key), key) if route.open is not None else None
 
-    return Route(send=send, open=open_stream if route.open is not None else None)
+    return Route(send=send, open=open_stream if route.open is not None else None, whole=route.whole)
 
 
 def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = None) -> Route:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 import typing
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NewType
@@ -161,6 +162,20 @@ def is_async(function: Callable[..., Any]) -> bool:
 def is_async_generator(function: Callable[..., Any]) -> bool:
     """Whether calling it gives an async generator."""
     return inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(type(function).__call__)
+
+
+def whole_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters whose hint is `int`, or `int | None` and the like, and which a float is not meant for."""
+    try:
+        hints = typing.get_type_hints(_hinted(_underlying(function)))
+    except (AttributeError, NameError, TypeError):
+        return ()  # it may have any schema, and hints of any kind
+    return tuple(name for name, hint in hints.items() if name != "return" and _is_whole(hint))
+
+
+def _is_whole(hint: Any) -> bool:
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    return int in kinds and float not in kinds
 
 
 def _underlying(function: Any) -> Any:

@@ -23,12 +23,12 @@ from .route import Args, Route
 Stream: TypeAlias = Callable[[Args, str | None, float | None], AsyncGenerator[StreamEvent, None]]
 
 
-def streamer(route: Route, check_in: Callable[[Any], None] | None, limit: float, fail: Failures) -> Stream:
+def streamer(route: Route, check_in: Callable[[Any], Any] | None, limit: float, fail: Failures) -> Stream:
     """The stream of one bound tool: (args, idempotency key, seconds) -> events."""
 
     async def stream(args: Args, key: str | None, timeout: float | None) -> AsyncGenerator[StreamEvent, None]:
         if check_in is not None:
-            check_in(args)
+            args = check_in(args)
         source = await _open(route, args, key, fail)
         seconds = limit if timeout is None else timeout
         try:
