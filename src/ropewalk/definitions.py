@@ -10,7 +10,7 @@ from os import PathLike
 from os.path import basename, isfile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .check import Checked, check, unknown_tool
+from .check import UNKNOWN_TOOL, Checked, check, unknown_tool
 from .config.limits import Limits
 from .dialects import Compiled, is_test, notation_of
 from .errors import InvalidFlow, NotFound, Problem
@@ -251,7 +251,8 @@ class Definitions:
             tool = node.op.tool
             if tool and path not in told and not is_local(tool) and self.cards(tool) is None:
                 message, near, certain = unknown_tool(tool, self.cards)
-                (problems if certain else warnings).append(Problem(path=path, message=message, suggestion=near))
+                problem = Problem(path=path, message=message, suggestion=near, keyword=UNKNOWN_TOOL)
+                (problems if certain else warnings).append(problem)
         found = InvalidFlow([*error.problems, *attach(problems, error.file)], error.flow)
         found.warnings = tuple(attach(warnings, error.file))
         return found

@@ -285,7 +285,9 @@ def _as_list(items: Getter) -> Getter:
         if found is None:
             return []
         if type(found) is not list:
-            raise ExpressionError(f"items must be a list, not {type(found).__name__}")
+            from .expr.operators import kind_of
+
+            raise ExpressionError(f"items must be a list, not {kind_of(found)}")
         return found
 
     return listed

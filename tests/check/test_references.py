@@ -102,8 +102,8 @@ def test_item_index_and_round_exist_only_in_their_bodies() -> None:
     assert problems(dag(mapped)) == ["m/b/x.value.r: $round exists only inside a loop"]
     looped = node("l", Loop(limit=2, body=dag(compute("y", reads)), until=Fn(">", (Ref("round"), Lit(1)))))
     assert problems(dag(looped)) == [
-        "l/y.value.i: $item exists only inside a map, a for_each or a pipeline",
-        "l/y.value.n: $index exists only inside a map, a for_each or a pipeline",
+        "l/y.value.i: $item exists only inside a loop over items, a map, a for_each or a pipeline",
+        "l/y.value.n: $index exists only inside a loop over items, a map, a for_each or a pipeline",
     ]
     assert len(problems(dag(node("m", Map(items=Ref("item"), body=dag()))))) == 1
 

@@ -93,3 +93,69 @@ def test_a_delay_is_told_in_milliseconds() -> None:
     delay = {"type": "delay", "tool": None, "delay": "$input.ms"}
     text = {"type": "object", "properties": {"ms": {"type": "string"}}, "required": ["ms"]}
     assert told(delay, inputSchema=text) == ["nodes[0].delay: must be a number of milliseconds; this is a string"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "meant"),
+    [
+        ("Hello $input.name", "$input.name", "${$input.name}"),
+        ("Bearer $secret.KEY", "$secret.KEY", "${$secret.KEY}"),
+        ("${$input.a} and $output.f.x[0].y!", "$output.f.x[0].y", "${$output.f.x[0].y}"),
+        ("{{input.name}}", "{{input.name}}", "${$input.name}"),
+        ("Dear {{ $var.name }}", "{{ $var.name }}", "${$var.name}"),
+    ],
+)
+def test_a_reference_in_a_longer_text_is_a_warning(text: str, found: str, meant: str) -> None:
+    said = f"{found} is text here; inside a longer text write {meant}"
+    assert f"? nodes[0].params.rows[0].q: {said}" in told({"params": {"rows": [{"q": text}]}})
+
+
+@pytest.mark.parametrize(
+    "text", ["costs $5", "US$input.x", "$$input.name", "a $${input.name}", "{{name}}", "{{json.x}}", "${input.a} $5",
+             "mutation($input: X!) { create(input: $input) }", "${$input.a + $input.b}"]
+)  # fmt: skip
+def test_what_is_meant_as_text_is_none(text: str) -> None:
+    assert params(text) == []
+
+
+WRITTEN = [
+    ("${1 // comment}", "the comment goes on to the end of the line, and takes in the } of ${...}"),
+    ("${1", "${ is not closed; for the text itself write $${"),
+    ("${" + "1 + " * 2500 + "1}", "the expression in ${...} has more than 10,000 characters"),
+    ("$input.name and more", "unexpected ' ' in a reference; inside a longer text write ${$input.name}; "
+                             "did you mean ${$input.name} and more?"),
+    ("$input.n > 3", "a reference ends here; an expression belongs in ${...}; did you mean ${$input.n > 3}?"),
+    ("$output.ñ-🚀", "unexpected '🚀' in a reference; a name with such characters is written in quotes; "
+                     'did you mean $output["ñ-🚀"]?'),
+    ("$item", "$item exists only inside a loop over items, a map, a for_each or a pipeline"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), WRITTEN)
+def test_a_text_that_cannot_be_read_is_told_how_it_is_written(text: str, said: str) -> None:
+    assert params(text) == [f"nodes[0].params.q: {said}"]
+
+
+def test_every_mistake_of_a_text_is_told() -> None:
+    assert params("${upper($input.x, 2)} ${replace('a')} ${inptu.x}") == [
+        "nodes[0].params.q: upper takes 1 argument, not 2",
+        "nodes[0].params.q: replace takes 3 arguments, not 1",
+        "nodes[0].params.q: unknown name 'inptu'; did you mean input?",
+    ]
+
+
+def test_an_id_with_dots_is_named_in_quotes() -> None:
+    (said,) = told({"id": "a.b"}, {"params": {"q": "$output.a.b.c"}})
+    assert said.endswith('did you mean $output["a.b"].c?')
+    assert told({"id": "a.b"}, {"params": {"q": '$output["a.b"].c'}}) == []
+
+
+def test_a_type_of_a_schema_that_there_is_not_is_told_with_those_there_are() -> None:
+    none = '"objct" is no type; there are string, number, integer, boolean, array, object, null; did you mean object?'
+    assert told({}, inputSchema={"type": "objct"}) == [f"inputSchema.type: {none}"]
+    one_of = {"properties": {"a": {"type": ["null", "objct"]}}}
+    assert told({}, inputSchema=one_of) == [f"inputSchema.properties.a.type: {none}"]
+
+
+def test_a_number_that_is_not_whole_is_told_as_it_is() -> None:
+    assert told({"maxRetries": 1.5}) == ["nodes[0].maxRetries: must be a whole number, not 1.5"]

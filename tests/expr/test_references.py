@@ -125,7 +125,7 @@ def test_a_constant_is_new_each_time_so_that_a_tool_may_change_its_arguments():
         ("$5", "not a reference", 1, "$$5"),
         ("$typo.x", "unknown reference $typo", 1, None),
         ("$inputs.z", "unknown reference $inputs", 1, "$input.z"),
-        ("$prev.price dollars", "unexpected ' '", 12, None),
+        ("$prev.price dollars", "unexpected ' '", 12, "${$prev.price} dollars"),
         ("$prev.price + 1", "an expression belongs in ${...}", 12, "${$prev.price + 1}"),
         ("$steps[-1]", "0 or more", 7, None),
         ("$input.list[*]", "JSONPath works on $state only", 12, None),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..errors import InvalidFlow, Problem
 from ..ir import Flow
-from .report import Checked, Report, unknown_tool
+from .report import UNKNOWN_TOOL, Checked, Report, unknown_tool
 from .structure import MAX_NESTING, MAX_NODES, Layout
 from .walk import ToolCard, Tools, Walk
 
@@ -48,4 +48,14 @@ def ensure(flow: Flow, tools: Tools | None = None, *, unknown_tools: str = "warn
     return flow
 
 
-__all__ = ["MAX_NESTING", "MAX_NODES", "Checked", "ToolCard", "Tools", "check", "ensure", "unknown_tool"]
+__all__ = [
+    "MAX_NESTING",
+    "MAX_NODES",
+    "UNKNOWN_TOOL",
+    "Checked",
+    "ToolCard",
+    "Tools",
+    "check",
+    "ensure",
+    "unknown_tool",
+]

@@ -39,6 +39,7 @@ _ARITHMETIC: Final = frozenset(("-", "*", "/", "%", "neg"))
 _ASKS: Final = frozenset(("has", "exists", "coalesce"))
 """Functions for values that may be missing: what they ask for is no mistake, here or later in the node."""
 _FAILURE: Final[dict[str, Type]] = {"node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING}
+_GOING_OVER: Final = "a loop over items, a map, a for_each or a pipeline"
 _TESTS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 """The macros whose body decides whether an element fits."""
 _EACH: Final = {"all": BOOLEAN, "exists": BOOLEAN, "exists_one": BOOLEAN, "any": BOOLEAN, "flat_map": ARRAY}
@@ -156,10 +157,10 @@ class Reading:
         return self.channels[str(name)], ref.path[1:]
 
     def _item(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
-        return (self.item, ref.path) if self._inside(ref, at, self.mapped, "a map, a for_each or a pipeline") else None
+        return (self.item, ref.path) if self._inside(ref, at, self.mapped, _GOING_OVER) else None
 
     def _index(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
-        return (INTEGER, ref.path) if self._inside(ref, at, self.mapped, "a map, a for_each or a pipeline") else None
+        return (INTEGER, ref.path) if self._inside(ref, at, self.mapped, _GOING_OVER) else None
 
     def _round(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
         return (INTEGER, ref.path) if self._inside(ref, at, self.looped, "a loop") else None
@@ -186,7 +187,7 @@ class Reading:
         suggestion = None
         if name not in self.layout.nodes:
             message = f"reads {name!r}, which is no node of this flow; {finished}"
-            suggestion = closest(name, self.done)
+            suggestion = self._in_quotes(ref) or closest(name, self.done)
         elif self.node is not None and name == self.node.id:
             message = f"reads its own output, which is not there yet; {finished}"
         elif name in around:
@@ -199,6 +200,15 @@ class Reading:
             else:
                 message = f"reads {name!r}, which is not finished before this point; {finished}"
         self.tell(message, at, suggestion=suggestion, column=ref.column)
+
+    def _in_quotes(self, ref: Ref) -> str | None:
+        """The reference to a node whose id has dots, which end a name where it is not in quotes."""
+        said = ref.said or ref
+        for end in range(2, len(ref.path) + 1):
+            id = ".".join(map(str, ref.path[:end]))
+            if id in self.done:
+                return show(Ref(said.root, (id, *ref.path[end:])))
+        return None
 
     # --- paths ----------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..errors import Problem
 from ..frozen import dataclass
@@ -47,9 +47,16 @@ class Report:
         suggestion: str | None = None,
         column: int | None = None,
         warning: bool = False,
+        keyword: str | None = None,
     ) -> None:
         """One problem at a field of a node (of the flow itself without one), and a way into it."""
-        problem = Problem(path=path_of(node, owners, field, at), message=message, suggestion=suggestion, column=column)
+        problem = Problem(
+            path=path_of(node, owners, field, at),
+            message=message,
+            suggestion=suggestion,
+            column=column,
+            keyword=keyword,
+        )
         (self.warnings if warning else self.problems).append((node, problem))
 
     def checked(self, order: Iterable[Node]) -> Checked:
@@ -66,6 +73,10 @@ class Report:
             return tuple(dict.fromkeys(problem for _, problem in found))
 
         return Checked(problems=sort(self.problems), warnings=sort(self.warnings))
+
+
+UNKNOWN_TOOL: Final = "unknown tool"
+"""The keyword of what is told of a tool that is not there."""
 
 
 def unknown_tool(tool: str, tools: Any) -> tuple[str, str | None, bool]:

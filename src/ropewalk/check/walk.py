@@ -24,7 +24,7 @@ from ..values import Json, closest
 from .arguments import Fitting
 from .policies import check_limit, check_policy, check_timeout
 from .reading import Reading
-from .report import Report, listing, unknown_tool
+from .report import UNKNOWN_TOOL, Report, listing, unknown_tool
 from .schemas import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
 from .structure import Layout, check_after, sort
 from .types import Each, Type, either, items_of, kinds_of, say
@@ -280,9 +280,8 @@ class Walk:
     def _unknown_tool(self, tool: str) -> None:
         message, near, certain = unknown_tool(tool, self.tools)
         warning = self.unknown_tools != "problem" and not (self.unknown_tools == "certain" and certain)
-        self.report.add(
-            message, node=self.read.node, owners=self.read.owners, field="tool", suggestion=near, warning=warning
-        )
+        self.report.add(message, node=self.read.node, owners=self.read.owners, field="tool", suggestion=near,
+                        warning=warning, keyword=UNKNOWN_TOOL)  # fmt: skip
 
     def _compute(self, op: Compute | Require) -> Type:
         self.read.field = "value"

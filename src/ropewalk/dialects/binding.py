@@ -14,11 +14,18 @@ from typing import Final, Generic, TypeVar
 from ..errors import ExpressionError, Problem
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Lit, Obj, Ref, children, rebind
+from ..expr.lift import plain_parts
 from ..ir import Channel
 from ..values import Json, closest
-from .fields import Report, say
+from .fields import Report, join, say
 
+_PATH: Final = r"(?:\.[^\W\d][\w-]*|\.[0-9]+|\[[0-9]+\]|\[\"[^\"]*\"\])"
+_SEEMS_MEANT: Final = re.compile(rf"(?<![$\w])(?<!^)\$([a-z]+)({_PATH}+)|\{{\{{\s*\$?([a-z]+)({_PATH}*)\s*\}}\}}")
+"""`$input.name` in the middle of a text (at its start it is one), `{{input.name}}` as in templates of others."""
 _UNKNOWN: Final = re.compile(r"unknown reference \$(\w+)")
+
+UNSET: Final = "unset"
+"""Begins the keyword of a warning of a variable that has to come with the execution; its name is the rest."""
 
 Within = TypeVar("Within")
 """What surrounds a node, as far as the meaning of references depends on it."""
@@ -49,7 +56,24 @@ class Binder(Generic[Within]):
         begun = len(self.problems)
         found = lift(value, self.roots, path=path, problems=self.problems)
         self.problems[begun:] = map(self._meant, self.problems[begun:])
+        self._texts(value, path)
         return self.bound(found, path, within)
+
+    def _texts(self, value: Json, path: str) -> None:
+        """Warn of what looks like a reference and stands in a longer text without `${}`, where it is text."""
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self._texts(inner, join(path, key))
+        elif isinstance(value, list):
+            for i, inner in enumerate(value):
+                self._texts(inner, f"{path}[{i}]")
+        elif isinstance(value, str):
+            for text in plain_parts(value):
+                for found in _SEEMS_MEANT.finditer(text):
+                    root, rest = found[1] or found[3], found[2] or found[4] or ""
+                    if root in self.roots:
+                        meant = f"${{${root}{rest}}}"
+                        say(self.warnings, path, f"{found[0]} is text here; inside a longer text write {meant}")
 
     def expression(self, text: Json, path: str, within: Within) -> Expr:
         """An expression's text."""
@@ -130,7 +154,8 @@ class Binder(Generic[Within]):
             if name not in variables and name not in written:
                 hint = closest(name, [*variables, *written])
                 message = f"nothing here sets the variable {name!r}; it has to come with the execution"
-                say(self.warnings, path, message, hint)
+                told = Problem(path=path, message=message, suggestion=hint, keyword=f"{UNSET} {name}")
+                self.warnings.append(told)
         return channels
 
 

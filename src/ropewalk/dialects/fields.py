@@ -163,7 +163,7 @@ def number(value: Json, path: str, report: Report) -> Json:
 def count(value: Json, path: str, report: Report) -> Json:
     """A whole number of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int):
-        say(report, path, f"must be a whole number, not {kind(value)}")
+        say(report, path, f"must be a whole number, not {value if type(value) is float else kind(value)}")
         return 0
     if value < 0:
         say(report, path, f"must be 0 or more, not {value}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
+from typing import Final
 
 from ..errors import (
     ExpressionError,
@@ -12,11 +14,15 @@ from ..errors import (
     SchemaMismatch,
     ToolError,
     ToolTimeout,
+    ValidationFailed,
 )
 from ..errors.foreign import PASSES
+from ..expr.ast import Arr, Obj, Ref
 from ..values import Json
 from .frame import RUN, Frame, Spot, path_of
 from .lane import Lane, Late
+
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
 
 
 def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = None) -> BaseException:
@@ -41,13 +47,35 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
 
 def named(exc: Exception, spot: Spot, frame: Frame, attempts: int = 1) -> NodeFailed:
     """A NodeFailed that names the node; the cause is chained."""
-    message = frame[RUN].redact(exc.reason if isinstance(exc, ToolError) else str(exc))
+    said = exc.reason if isinstance(exc, ToolError) else str(exc)
+    if isinstance(exc, ValidationFailed):
+        said += _null_ones(exc, spot)
+    message = frame[RUN].redact(said)
     kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
     failed = NodeFailed(path_of(frame, spot), message, node=spot.name, tool=spot.tool, kind=kind, attempts=attempts)
     if isinstance(exc, SchemaMismatch):
         failed.problems = tuple(replace(p, message=frame[RUN].redact(p.message)) for p in exc.problems)
     failed.__cause__ = exc
     return failed
+
+
+def _null_ones(exc: ValidationFailed, spot: Spot) -> str:
+    """Which references of the document were null where an argument must not be."""
+    found: list[str] = []
+    for problem in exc.problems:
+        expr = getattr(spot.node.op, "args", None)
+        for key, position in _STEP.findall(problem.path.removeprefix("args")):
+            if isinstance(expr, Obj):
+                expr = dict(expr.fields).get(key)
+            elif isinstance(expr, Arr) and position and int(position) < len(expr.items):
+                expr = expr.items[int(position)]
+            else:
+                expr = None
+        if isinstance(expr, Ref) and problem.message.startswith("null "):
+            from ..expr.show import told
+
+            found.append(f"{told(expr)} is null")
+    return f" ({', '.join(dict.fromkeys(found))})" if found else ""
 
 
 def late(spot: Spot, frame: Frame, seconds: float) -> NodeFailed:

@@ -73,7 +73,10 @@ class InvalidInput(RopewalkError):
 
 
 class ExpressionError(RopewalkError):
-    """An expression cannot be read (at parse time) or evaluated (at run time)."""
+    """An expression cannot be read (at parse time) or evaluated (at run time); `others` are what else is wrong with
+    the same text of a document."""
+
+    others: tuple[ExpressionError, ...] = ()
 
     def __init__(
         self, message: str, *, text: str = "", line: int = 1, column: int = 1, suggestion: str | None = None

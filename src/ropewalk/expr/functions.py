@@ -207,7 +207,9 @@ def _extreme(name: str, items: tuple[Json, ...], pick: Callable[[list[Json]], Js
     fits = is_number if is_number(first) else (lambda item: type(item) is str)
     for item in found:
         if not fits(item):
-            raise wants(name, "numbers, or strings", item)
+            raise ExpressionError(f"{name} needs only numbers or only strings, not {kind_of(first)} and {kind_of(item)}"
+                                  if is_number(first) or type(first) is str else
+                                  f"{name} needs numbers or strings, not {kind_of(item)}")  # fmt: skip
     return pick(found) if found else None
 
 

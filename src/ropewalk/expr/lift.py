@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import ExpressionError, Problem
 from ..values import MAX_DEPTH, Json, closest
-from .ast import Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs
+from .ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs
 from .faults import MAX_TEXT, fault
 from .paths import ROOTS, walk
 
@@ -22,6 +22,8 @@ Unknown: TypeAlias = Literal["problem", "literal"]
 
 _ROOT: Final = re.compile(r"\$([^\W\d]\w*)?")
 _SEEMS_EXPRESSION: Final = r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()"
+_STRANGE_NAME: Final = re.compile(r"(\$\w+)\.([^\s.\[\]/@\"\\,;:!?()]+)([.\[].*)?$")
+"""A reference to a node whose id has characters that end a name elsewhere."""
 _KEPT: Final = Lit(None)
 """Stands for "nothing inside is a reference": the value itself is the constant."""
 
@@ -110,9 +112,8 @@ class _Reader:
         return found
 
     def _known(self, found: Expr, text: str) -> None:
-        for ref in (found,) if isinstance(found, Ref) else refs(found):
-            if ref.root not in self.roots:
-                raise _unknown(ref.root, self.roots, text, ref.column - 1)
+        strange = [ref for ref in ((found,) if isinstance(found, Ref) else refs(found)) if ref.root not in self.roots]
+        _raise_all([_unknown(ref.root, self.roots, text, ref.column - 1) for ref in strange])
 
     def _problem(self, error: ExpressionError, where: Where, text: str) -> Expr:
         if self.literal and text:
@@ -122,7 +123,7 @@ class _Reader:
             return Lit(text)
         if self.problems is None:
             raise error
-        self.problems.append(self._told(error.message, error, where, None))
+        self.problems += [self._told(one.message, one, where, None) for one in (error, *error.others)]
         return Lit(None)
 
     def _told(self, message: str, error: ExpressionError, where: Where, keyword: str | None) -> Problem:
@@ -143,6 +144,13 @@ class _Reader:
         return text[1:] if text.startswith(".") else text
 
 
+def _raise_all(found: list[ExpressionError]) -> None:
+    """Raise the first of what is wrong with one text, with the others."""
+    if found:
+        found[0].others = tuple(found[1:])
+        raise found[0]
+
+
 def _unknown(name: str, roots: frozenset[str], text: str, at: int) -> ExpressionError:
     near = closest(name, roots)
     known = ", ".join(f"${root}" for root in sorted(roots))
@@ -158,6 +166,20 @@ def read_string(text: str) -> Expr | None:
     if "${" not in text and not text.startswith("$$"):
         return None
     return _interpolated(text)
+
+
+def plain_parts(text: str) -> list[str]:
+    """What of a string of a document is plain text, as it will stand there; nothing of one that cannot be read."""
+    if "$" not in text:
+        return [text]
+    try:
+        found = read_string(text)
+    except ExpressionError:
+        return []
+    if found is None:
+        return [text]
+    parts = found.args if isinstance(found, Fn) and found.name == "${}" else (found,)
+    return [part.value for part in parts if isinstance(part, Lit) and type(part.value) is str]
 
 
 def _reference(text: str) -> Expr:
@@ -187,14 +209,34 @@ def _reference(text: str) -> Expr:
         tree, end = query_tree(text, at, end, path, 1)
         if end == len(text):
             return tree
-    if re.match(_SEEMS_EXPRESSION, text[end:]):
+    if re.match(_SEEMS_EXPRESSION, text[end:]) and _fits(f"${{{text}}}"):
         raise fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
-    raise fault(text, end, f"unexpected {text[end]!r} in a reference; inside a longer text write ${{{text[:end]}}}")
+    unexpected = f"unexpected {text[end]!r} in a reference"
+    named = _STRANGE_NAME.match(text)
+    quoted = f'{named[1]}["{named[2]}"]{named[3] or ""}' if named is not None else ""
+    if quoted and _fits(quoted):
+        raise fault(text, end, f"{unexpected}; a name with such characters is written in quotes", quoted)
+    meant = f"${{{text[:end]}}}"
+    longer = f"{meant}{text[end:]}"
+    raise fault(
+        text,
+        end,
+        f"{unexpected}; inside a longer text write {meant}",
+        longer if len(longer) <= 80 and _fits(longer) else None,
+    )
+
+
+def _fits(text: str) -> bool:
+    try:
+        return len(text) <= MAX_TEXT and read_string(text) is not None
+    except ExpressionError:
+        return False
 
 
 def _interpolated(text: str) -> Expr:
     parts: list[Expr] = []
     plain: list[str] = []
+    wrong: list[ExpressionError] = []
     at = 0
     if text.startswith("$$"):
         plain.append("$")
@@ -210,14 +252,20 @@ def _interpolated(text: str) -> Expr:
             continue
         plain.append(text[at:start])
         end = _expression_end(text, start + 2)
-        inner = _inner(text, start + 2, end)
+        try:
+            inner = _inner(text, start + 2, end)
+        except ExpressionError as error:
+            wrong.append(error)
+            inner = NULL
         if start == 0 and end + 1 == len(text):
+            _raise_all(wrong)
             return inner
         if before := "".join(plain):
             parts.append(Lit(before))
         plain.clear()
         parts.append(inner)
         at = end + 1
+    _raise_all(wrong)
     if after := "".join(plain):
         parts.append(Lit(after))
     if all(isinstance(part, Lit) and type(part.value) is str for part in parts):
@@ -239,6 +287,15 @@ def _inner(text: str, start: int, end: int) -> Expr:
     return rebind(tree, lambda ref: replace(ref, column=ref.column + start))
 
 
+def _unclosed(text: str, start: int, at: int, long: bool) -> ExpressionError:
+    """Why no brace closes the expression that begins at `start`; what is read of it ends at `at`."""
+    if "}" not in text[at:]:
+        return fault(text, start - 2, "${ is not closed; for the text itself write $${")
+    if long:
+        return fault(text, start - 2, f"the expression in ${{...}} has more than {MAX_TEXT:,} characters")
+    return fault(text, text.index("//", at), "the comment goes on to the end of the line, and takes in the } of ${...}")
+
+
 def _expression_end(text: str, start: int) -> int:
     """The position of the brace that closes the expression beginning at `start`."""
     from .tokens import next_token
@@ -247,7 +304,7 @@ def _expression_end(text: str, start: int) -> int:
     while True:
         token = next_token(text, at, lenient=True)
         if token.kind == "end" or token.at - start > MAX_TEXT:
-            raise fault(text, start - 2, "${ is not closed; for the text itself write $${")
+            raise _unclosed(text, start, at, token.kind != "end")
         if token.kind == "op" and token.text == "{":
             level += 1
         elif token.kind == "op" and token.text == "}":

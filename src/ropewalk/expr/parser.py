@@ -292,6 +292,11 @@ class _Parser:
             tree = self._macro(token, target)
             if tree is not None:
                 return tree
+            if known is None:  # before its names, which only the macro knows, are told as unknown
+                given = max(0, self._count_arguments() - (target is None))
+                counted = f"{given} argument{'s' if given != 1 else ''}"
+                after = "after the list" if target is None else "in brackets"
+                raise fault(self.text, token.at, f"{name} is written {macro.example}, not with {counted} {after}")
         elif known is None:
             raise fault(self.text, token.at, f"unknown function {name!r}", closest(name, (*FUNCTIONS, *MACROS)))
         args = ([target] if target is not None else []) + self._listed(")")

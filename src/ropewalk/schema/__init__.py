@@ -33,6 +33,7 @@ _MOST_PROBLEMS: Final = 200
 _MOST_TEXT: Final = 300
 _PATTERN_BYTES: Final = 2 << 20
 _KEPT: Final = 1024
+_TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
 _NOTES: Final = frozenset(("type", "title", "description", "$schema", "$id", "$comment", "$defs", "definitions",
                            "examples", "default", "deprecated"))  # fmt: skip
 _NAMING: Final = frozenset(("type", "title", "description", "properties", "required", "additionalProperties"))
@@ -252,6 +253,12 @@ def _refuse(uri: str) -> Any:
 
 def _advice(error: native.ValidationError) -> str:
     text = _short(error.message)
+    if error.schema_path[-1:] == ["anyOf"] and error.instance_path[-1:] == ["type"]:
+        given = error.instance if isinstance(error.instance, list) else [error.instance]
+        named = next((one for one in given if one not in _TYPES), error.instance)
+        near = closest(named, _TYPES) if isinstance(named, str) else None
+        hint = f"; did you mean {near}?" if near else ""
+        return f"{_short(str(orjson.dumps(named), 'utf-8'))} is no type; there are {', '.join(_TYPES)}{hint}"
     if 'is not a "regex"' in text:
         return f"{text} that runs in linear time (look-around and back-references cannot, nor may it be very large)"
     return text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from ...check import UNKNOWN_TOOL
 from ...errors import InvalidFlow
 from ...source import dump, render
 from ...told import problem_data
@@ -37,7 +38,7 @@ def validate(
             error = InvalidFlow([*checked.problems, *(warnings if strict else ())])
             error.warnings = () if strict else checked.warnings
             raise error
-        missing = [w for w in warnings if w.message.startswith(("unknown tool ", "tool "))]
+        missing = [w for w in warnings if w.keyword == UNKNOWN_TOOL]
         few = "a tool is" if len(missing) == 1 else f"{len(missing)} tools are"
         but = f", but it cannot run while {few} not there" if missing else ""
         text = [f"warning: {render(w)}" for w in warnings] + [f"{source}: valid{but}"]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import orjson
 from cyclopts import Parameter, validators
 
+from ...check import UNKNOWN_TOOL
 from ...dialects.agent_flow import MODEL
-from ...errors import InvalidInput, Problem
+from ...dialects.binding import UNSET
+from ...errors import InvalidInput, Problem, RopewalkError
 from ...events import Event
-from ...source import visible
+from ...source import render, visible
 from .answer import Answer
 from .exits import ended
 from .given import read_input, read_pairs, read_state
@@ -29,6 +31,7 @@ from .waiting import Stay, Wait, again, waits
 if TYPE_CHECKING:
     from ...app import App
 
+Work: TypeAlias = "Callable[[App, Interrupts], Awaitable[Answer]]"
 _RESULTS = ("finalState", "data", "result", "results", "variables")
 _HERE = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
 _MARK = {"completed": "✓", "partial": "~", "waiting": "…"}
@@ -91,7 +94,32 @@ def run(
 
     shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
     work = followed(start, source=source, engine=engine, **shown) if wait is not False else only_put
+    work = _warned(work, source, variables)
     return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
+
+
+def _warned(work: Work, source: Path, given: Collection[str]) -> Work:
+    """The same work after `_warn`."""
+
+    async def warned(app: App, interrupts: Interrupts) -> Answer:
+        await _warn(app, source, given)
+        return await work(app, interrupts)
+
+    return warned
+
+
+async def _warn(app: App, source: Path, given: Collection[str]) -> None:
+    """Say what is doubtful in a definition that is about to run, on standard error; what is wrong is told by who runs
+    it, and so is a tool that is not there. Variables that are `given` are not missed."""
+    try:
+        loaded = await app.definitions.connected(source, app.connect_for)
+        checked = app.definitions.check(loaded, unknown_tools="certain")
+    except RopewalkError:
+        return  # which the run meets again, and tells
+    if not checked.problems:
+        for warning in checked.warnings:
+            if warning.keyword != UNKNOWN_TOOL and warning.keyword not in {f"{UNSET} {name}" for name in given}:
+                tell(f"warning: {render(warning)}", logging.WARNING)
 
 
 async def _put(app: App, run_id: str) -> Answer:

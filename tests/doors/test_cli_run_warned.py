@@ -1,0 +1,36 @@
+"""`run` tells what is doubtful in a definition before anything runs, and a failure what was null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MISSPELT = """\
+nodes:
+  - {id: up, type: tool, tool: upper, params: {text: $var.raeder}}
+variables: {reader: ann}
+"""
+SAID = "x.yaml:2:54: nodes[0].params.text: nothing here sets the variable 'raeder'"
+
+
+def test_run_tells_warnings_on_standard_error_and_what_was_null(project: Any) -> None:
+    project.write("x.yaml", MISSPELT)
+    done = project("run", "x.yaml", "--json")
+    assert done.code == 1
+    assert f"warning: {SAID}; it has to come with the execution; did you mean reader?\n" in done.err
+    (error,) = done.data["errors"]
+    assert error["message"] == 'args.text: null is not of type "string" ($var.raeder is null)'
+
+
+def test_a_variable_that_is_given_is_not_missed(project: Any) -> None:
+    project.write("x.yaml", MISSPELT)
+    done = project("run", "x.yaml", "--var", "raeder=bob")
+    assert done.code == 0
+    assert "warning" not in done.err
+    assert "warning" in project("run", "x.yaml", "--var", "other=bob").err
+
+
+def test_what_is_wrong_is_told_once(project: Any) -> None:
+    project.write("x.yaml", "nodes: [{id: a, type: tool, tool: none, params: {q: 'a $input.x'}}]")
+    done = project("run", "x.yaml")
+    assert done.code == 3
+    assert done.err.count("unknown tool 'none'") == 1
