@@ -191,3 +191,15 @@ def test_index_stays_whole_under_many_threads() -> None:
     versions = [change.version for change in heard]
     assert versions == sorted(versions)
     assert len(heard) == box.version
+
+
+def test_a_function_of_another_module_that_takes_a_tools_place_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    source = 'from ropewalk import tool\n@tool\ndef fetch(url: str) -> str:\n    """Fetch."""\n    return __name__\n'
+    spaces: list[dict[str, Any]] = [{"__name__": name} for name in ("one", "two")]
+    for space in spaces:
+        exec(source, space)
+    toolbox = Toolbox([spaces[0]["fetch"], spaces[0]["fetch"]])
+    toolbox.register(spaces[0]["fetch"])
+    assert caplog.messages == []
+    toolbox.register(spaces[1]["fetch"])
+    assert caplog.messages == ["tool 'fetch': two.fetch takes the place of one.fetch, which has the same definition"]

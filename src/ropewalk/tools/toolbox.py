@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..values import Json, closest, fresh
-from .index import Change, Index, Page
+from .index import Change, Index, Page, log
 from .tool import Handler, Tool, ToolBackend, tool_from
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ class Toolbox(Index):
         """Add a tool with a handler or a backend (else its own, if it brings one); gives the Tool back.
 
         The same definition again adds or replaces the backend; another one under the same id
-        raises InvalidTool. A tool with neither is listed, and calling it is NoBackends.
+        raises InvalidTool. That a function takes the place of another is told in the log. A tool with neither is
+        listed, and calling it is NoBackends.
         """
         made = tool if isinstance(tool, Tool) else tool_from(tool)
         if handler is not None and backend is not None and backend.kind != "local":
@@ -132,7 +133,9 @@ class Toolbox(Index):
         with self._lock:
             self._put(made, backend)
             if handler is not None and backend is not None:
-                self.local.put(backend.name or made.id, handler)
+                name = backend.name or made.id
+                _tell_replaced(made.id, self.local.get(name), handler)
+                self.local.put(name, handler)
         self._tell()
         return made
 
@@ -354,3 +357,15 @@ def _field(definition: Any, *names: str) -> Any:
 def _plain(value: Any) -> Any:
     dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
     return dump(mode="json", by_alias=True, exclude_none=True) if dump is not None else fresh(value)
+
+
+def _tell_replaced(tool_id: str, old: Handler | None, new: Handler) -> None:
+    """Say that two functions have one id, as those of two modules may that were never meant to be the same tool."""
+    was, now = _origin(old), _origin(new)
+    if was is not None and now is not None and was != now:
+        log.warning("tool %r: %s takes the place of %s, which has the same definition", tool_id, now, was)
+
+
+def _origin(handler: Handler | None) -> str | None:
+    module, name = getattr(handler, "__module__", None), getattr(handler, "__qualname__", None)
+    return f"{module}.{name}" if module and name else None
