@@ -35,11 +35,12 @@ class Result(Open):
 
     runId: str
     status: Status
-    new: bool = Field(True, description="Of one that was to be started: false where there was one of this id.")
-    success: bool = Field(True, description="Of a run that has ended.")
-    errors: list[Any] = Field([], description="What failed, with the node, and what the run had to say of it.")
-    duration: float = Field(0, description="Milliseconds.")
-    forkedFrom: str = Field("", description="Of a fork: the run it was made from.")
+    # Not there, rather than some value: a client that fills defaults in must not take a run that goes on for a success.
+    new: bool | None = Field(None, description="Of one that was to be started: false where there was one of this id.")
+    success: bool | None = Field(None, description="Of a run that has ended.")
+    errors: list[Any] | None = Field(None, description="What failed, with the node, and what the run had to say of it.")
+    duration: float | None = Field(None, description="Milliseconds, of a run that has ended.")
+    forkedFrom: str | None = Field(None, description="Of a fork: the run it was made from.")
 
 
 class RunLine(Open):
