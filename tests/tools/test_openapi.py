@@ -187,8 +187,9 @@ def test_nullable_of_3_0_means_null_is_fine(lab: Any) -> None:
 
 @pytest.mark.parametrize("value", ["", ".", ".."])
 def test_path_parameter_cannot_climb(lab: Any, value: str) -> None:
-    with pytest.raises(ExecutionFailed, match="path parameter"):
+    with pytest.raises(ExecutionFailed, match="path parameter") as caught:
         called(lab, "pets:getPet", {"petId": value})
+    assert not caught.value.retryable
     assert lab.asked == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import threading
 from pathlib import Path
@@ -324,3 +325,33 @@ def test_answer_that_is_no_stream_is_not_one(lab: Any) -> None:
 def test_refusal_comes_before_the_first_event(lab: Any) -> None:
     with pytest.raises(ExecutionFailed, match=r"run: stream t \[provider\]: HTTP 404"):
         streamed(lab)
+
+
+def test_a_provider_that_cannot_be_reached_is_named_with_its_address(lab: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(ExecutionFailed) as caught:
+        called(SimpleNamespace(url=f"{address}/secret?key=secret"))
+    assert re.fullmatch(f"provider '.*' at {address}: ConnectError: .+", caught.value.reason)
+    assert caught.value.retryable
+
+
+def test_a_connection_that_breaks_off_names_the_provider(lab: Any) -> None:
+    def hang_up(handler: Any, asked: Any) -> None:
+        handler.close_connection = True
+
+    lab.answers["/t"] = hang_up
+    with pytest.raises(ExecutionFailed, match=f"at {lab.url}: RemoteProtocolError"):
+        called(lab)
+
+
+@pytest.mark.parametrize("value", ["to\nken", "token ", "gr\u00fcn"])
+def test_a_header_that_cannot_be_sent_is_told_without_its_value(
+    lab: Any, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", value)
+    with pytest.raises(ExecutionFailed, match="the value of the header 'X-Key' cannot be sent") as caught:
+        called(lab, config={"headers": {"X-Key": "${TOKEN}"}})
+    assert not caught.value.retryable
+    assert value not in str(caught.value)
+    assert lab.asked == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,10 +22,12 @@ import orjson
 from ..config.secret import MARK, Secrets, secrets_of, without
 from ..config.variables import fill
 from ..errors import ConfigError, InvalidValue
+from ..errors.foreign import with_type
 from ..frozen import dataclass
 from ..values import MAX_BYTES, Json, parsed
 
 _EXCERPT: Final = 500
+_NO_HEADER: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
 _CONNECT_SECONDS: Final = 10.0
 _WORTH_ANOTHER_TRY: Final = frozenset((408, 409, 425, 429))
 
@@ -36,6 +39,12 @@ class HttpFailure(Exception):
         self.status, self.body = status, body
         self.retryable = status >= 500 or status in _WORTH_ANOTHER_TRY
         super().__init__(f"{text}: {body}" if body else text)
+
+
+class CannotBeSent(ValueError):
+    """What was asked for is no request that HTTP has; asking again changes nothing."""
+
+    retryable = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +148,19 @@ class Http:
         if request.query:
             extra["params"] = request.query
         resolved = self._resolved(headers)
-        async with self._client().stream(request.method, request.url, headers=resolved, **extra) as response:
-            if response.status_code >= 300:
-                await self._refuse(response)
-            yield response
+        client = self._client()
+        import httpx2
+
+        try:
+            async with client.stream(request.method, request.url, headers=resolved, **extra) as response:
+                if response.status_code >= 300:
+                    await self._refuse(response)
+                yield response
+        except httpx2.TransportError as error:
+            # Of the address only who is asked: the rest may hold what is secret.
+            asked, said = urlsplit(request.url), self._secrets.hidden(with_type(error))
+            host = asked.netloc.rpartition("@")[2]
+            raise ConnectionError(f"{self._place} at {asked.scheme}://{host}: {said}") from error
 
     async def _refuse(self, response: Any) -> None:
         if response.status_code < 400:
@@ -180,6 +198,10 @@ class Http:
             found = {name: fill(value, os.environ, read[name]) for name, value in headers.items()}
         except KeyError as unset:
             raise ConfigError(f"{self._place}: the environment variable {unset.args[0]} is not set") from None
+        for name, value in found.items():
+            if _NO_HEADER.search(value):
+                why = "a header is one line of ASCII without spaces at its ends"
+                raise CannotBeSent(f"{self._place}: the value of the header {name!r} cannot be sent: {why}")
         own = {name: value for name, value in found.items() if name in self._headers}
         self._secrets = secrets_of(own, read)
         return found

@@ -17,7 +17,7 @@ from urllib.parse import quote, urljoin
 from ..errors import ConfigError, InvalidTool
 from ..frozen import dataclass
 from ..values import Json
-from .http import Http, Request, checked_url
+from .http import CannotBeSent, Http, Request, checked_url
 from .mcp_definition import Definition
 from .openapi_schema import Components, as_document
 from .provider import open_events
@@ -279,7 +279,7 @@ def _server(document: dict[str, Json], place: str) -> str:
 def _segment(name: str, value: Json) -> str:
     text = _joined(value)
     if text in ("", ".", ".."):
-        raise ValueError(f"path parameter {name!r} cannot be {text!r}")
+        raise CannotBeSent(f"path parameter {name!r} cannot be {text!r}")
     return quote(text, safe="")
 
 
