@@ -81,6 +81,8 @@ def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
 PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"kind": "agent"}, {"prompt": "a prompt or messages"}),
     ({"prompt": "x", "messages": []}, {"messages": "one of them"}),
+    ({"prompt": 3}, {"prompt": "must be a text or a list of content blocks, not a number"}),
+    ({"messages": "hello"}, {"messages": "must be a list of messages or a reference to one, not a string"}),
     ({"prompt": "${$state.x}"}, {"prompt": "$state is not known here"}),
     ({"prompt": "x", "tool": ["a"]}, {"tool": "did you mean tools?"}),
     ({"prompt": "x", "tools": ["fnd"]}, {"tools[0]": "did you mean find?"}),

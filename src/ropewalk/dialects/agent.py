@@ -51,6 +51,19 @@ def _flag_or_names(value: Json, path: str, report: Report) -> Json:
     return value if isinstance(value, bool) else f.names(value, path, report)
 
 
+def _content(value: Json, path: str, report: Report) -> Json:
+    """What is said to the model: a text, or blocks of content."""
+    if not isinstance(value, (str, list)):
+        say(report, path, f"must be a text or a list of content blocks, not {f.kind(value)}")
+    return value
+
+
+def _messages(value: Json, path: str, report: Report) -> Json:
+    if not isinstance(value, list) and not (isinstance(value, str) and value.startswith("$")):
+        say(report, path, f"must be a list of messages or a reference to one, not {f.kind(value)}")
+    return value
+
+
 OPTIONS: Final[dict[str, Checker]] = {
     "model": f.name,
     "max_rounds": f.positive,
@@ -75,8 +88,8 @@ FIELDS: Final[dict[str, Checker]] = {
     "kind": f.text,
     "name": f.name,
     "description": f.text,
-    "prompt": f.anything,
-    "messages": f.anything,
+    "prompt": _content,
+    "messages": _messages,
     "system": f.text,
     "tools": f.names,
     "approve": _flag_or_names,
