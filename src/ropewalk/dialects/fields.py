@@ -183,19 +183,27 @@ def anything(value: Json, path: str, report: Report) -> Json:
     return value
 
 
-def one_of(words: tuple[str, ...], meant: Mapping[str, str] = MappingProxyType({})) -> Checker:
-    """One of some words, in any letter case; for another one what was probably meant, or "". `meant` are words of
-    other notations, with ours."""
+class OneOf:
+    """The checker of one of some words, in any letter case; for another one what was probably meant, or "". `meant`
+    are words of other notations, with ours."""
 
-    def check(value: Json, path: str, report: Report) -> Json:
+    __slots__ = ("meant", "words")
+
+    def __init__(self, words: tuple[str, ...], meant: Mapping[str, str]) -> None:
+        self.words, self.meant = words, meant
+
+    def __call__(self, value: Json, path: str, report: Report) -> Json:
         word = str(getattr(value, "value", value)).strip().lower().replace("-", "_")
-        if not isinstance(value, str) or word not in words:
-            near = meant.get(word) or closest(word, words)
-            say(report, path, f"unknown value {value!r}; it is one of {', '.join(words)}", near)
+        if not isinstance(value, str) or word not in self.words:
+            near = self.meant.get(word) or closest(word, self.words)
+            say(report, path, f"unknown value {value!r}; it is one of {', '.join(self.words)}", near)
             return near or ""
         return word
 
-    return check
+
+def one_of(words: tuple[str, ...], meant: Mapping[str, str] = MappingProxyType({})) -> Checker:
+    """One of some words; see OneOf."""
+    return OneOf(words, meant)
 
 
 def word_of(enum: type[StrEnum], meant: Mapping[str, str] = MappingProxyType({})) -> Checker:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import orjson
 from cyclopts import Parameter
@@ -11,10 +10,12 @@ from cyclopts import Parameter
 from .answer import Answer
 from .options import Json
 
+Kind: TypeAlias = Literal["agent", "chain", "composite", "composition", "experience"]
 
-def schema(
-    kind: Annotated[Literal["agent", "experience"], Parameter(help="Whose documents.")], /, *, json: Json = False
-) -> Answer:
+
+def schema(kind: Annotated[Kind, Parameter(help="Whose documents.")], /, *, json: Json = False) -> Answer:
     """Print the JSON Schema of a notation's documents, for editors and other checkers."""
-    text = files("ropewalk.dialects").joinpath(f"{kind}.schema.json").read_text(encoding="utf-8")
-    return Answer(data=orjson.loads(text), text=text)
+    from ...dialects.document_schema import schema_of  # which has all notations
+
+    found = schema_of(kind)
+    return Answer(data=found, text=orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
