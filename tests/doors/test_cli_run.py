@@ -82,7 +82,15 @@ nodes:
     )
     done = project("run", "c.yaml")
     assert done.code == 1
-    assert "c.yaml:8: b: `>` cannot order string and number, in `$output.a.v > 3`" in done.out
+    said = "c.yaml:8: l[0]/b: `>` cannot order string and number, in `$output.a.v > 3`"
+    assert said in done.out
+    [run] = project("runs", "ls", "--json").data
+    assert said in project("runs", "retry", run["id"]).out
+    assert said in project("runs", "fork", run["id"]).out
+    assert said in project("runs", "fork", run["id"], "--definition", "c.yaml").out
+    project.write("c.yaml", "kind: chain\nnodes: []\n")  # what stands there now is something else
+    assert said.partition(": ")[2] in project("runs", "retry", run["id"]).out
+    assert "c.yaml" not in project("runs", "retry", run["id"]).out
 
 
 def test_a_run_prints_its_result_on_stdout_and_its_progress_on_stderr(project):
@@ -149,6 +157,7 @@ def test_the_exit_code_says_how_the_run_ended(project, body, code, status):
         (["run", "plain.yaml", "--var", "x=1"], 2, "the definition has no variables"),
         (["tools", "call", "upper", "text=a", "text=b"], 2, "'text=b': text is given twice"),
         (["run", "shout.yaml", "--concurrency", "0"], 2, '"0" for --concurrency. Must be >= 1'),
+        (["runs", "ls", "--limit", "0"], 2, '"0" for --limit. Must be >= 1'),
         (["runs", "show", "nope"], 2, "no run 'nope'"),
         (["runs", "watch", "nope"], 2, "no run 'nope'"),
         (["resume", "nope"], 2, "no run 'nope'"),
@@ -345,6 +354,31 @@ def test_what_a_killed_run_had_only_begun_is_not_shown_as_done(project, started)
     assert "✓" not in said
 
 
+def test_a_run_that_goes_on_says_where_it_is_and_what_is_done(project, started):
+    project.write("hang.yaml", HANG)
+    started("run", "hang.yaml", "--id", "r")
+    until(project.home / "hanging")
+    end = time.monotonic() + 20
+    while "\n  at       wait\n" not in project("runs", "show", "r").out:  # told with its next sign of life
+        assert time.monotonic() < end
+    told = project("runs", "show", "r", "--json").data
+    assert (told["currentNode"], told["resultCount"]) == ("wait", 1)
+
+
+def test_a_run_that_is_out_of_time_has_an_error(project):
+    project.write("hang.yaml", HANG.replace("60000", "300"))
+    assert project("run", "hang.yaml").code == 124
+    [listed] = project("runs", "ls", "--json").data
+    assert (listed["status"], listed["errorCount"]) == ("timeout", 1)
+
+
+def test_an_input_may_be_as_large_and_deep_as_a_value(project):
+    project.write(
+        "deep.json", '{"text": "a", "more": ' + "[" * 150 + "]" * 150 + ', "long": "' + "x" * (11 << 20) + '"}'
+    )
+    assert project("run", "shout.yaml", "--input", "@deep.json").code == 0
+
+
 def test_a_reader_that_goes_away_is_no_traceback(project, started):
     for i in range(3):
         project("run", "shout.yaml", "--id", f"r{i}", "--input", '{"text": "a"}')
@@ -357,7 +391,7 @@ def test_a_reader_that_goes_away_is_no_traceback(project, started):
 
 
 def test_an_input_file_that_is_too_large_says_so(project):
-    (project.home / "big.json").write_bytes(b"[" + b" " * (11 << 20) + b"]")
+    (project.home / "big.json").write_bytes(b"[" + b" " * (100 << 20) + b"]")
     done = project("run", "shout.yaml", "--input", "@big.json")
     assert done.code == 2
     assert "is not JSON" not in done.err

@@ -70,6 +70,27 @@ async def test_another_definition_reuses_what_it_leaves_alone(store: Store) -> N
             await app.runs.fork("r", definition=chain, executor=made)
 
 
+async def test_a_fork_is_one_of_the_definition_that_it_goes_by(store: Store) -> None:
+    async with App(store) as app:
+        delay = {"id": "a", "type": "delay", "delay": 1}
+        for id in ("one", "two"):
+            await app.chains.create_chain({"id": id, "name": id, "nodes": [delay]})
+        run = await app.chains.execute_chain("one", {"executionId": "r"})
+        assert run["success"]
+        chain = {"kind": "chain", "name": "one", "nodes": [{**delay, "delay": 2}]}
+
+        async def of(**given: Any) -> str | None:
+            row = app.runs.row((await app.runs.fork("r", **given)).run_id)
+            assert row is not None
+            return row.definition_id
+
+        assert await of() == "one"
+        assert await of(definition={**chain, "id": "one"}) == "one"
+        assert await of(definition={**chain, "id": "two", "name": "two", "nodes": [delay]}) == "two"
+        assert await of(definition={**chain, "id": "two"}) is None  # not as it is stored
+        assert await of(definition=chain) is None
+
+
 async def test_at_a_node_it_and_what_depends_on_it_run_in_any_case(store: Store) -> None:
     made = tools()
     async with App(store) as app:

@@ -158,6 +158,8 @@ async def test_what_cannot_be_retried_says_why(store: Store) -> None:
             await app.runs.retry("well", executor=tools)
         with pytest.raises(NotFound, match="did you mean 'well'"):
             await app.runs.retry("wel", executor=tools)
+        with pytest.raises(NotFound, match=r"no node 'bb'; did you mean 'b'\?: no node 'xyz'"):
+            await app.runs.retry("well", ["bb", "b", "xyz"], executor=tools)
         with pytest.raises(NotFound, match="no node 'bb'; did you mean 'b'"):
             await app.runs.retry("well", ["bb"], executor=tools)
         with pytest.raises(NothingToRetry, match=r"it would fail again at c.*--from c"):

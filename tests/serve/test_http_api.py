@@ -227,6 +227,8 @@ def test_a_wrong_request_runs_nothing_and_says_why(served: Served, body: Any, st
         ("GET", "/api/rums", 404, "no route /api/rums; did you mean /api/runs?"),
         ("POST", "/api/rums", 404, "no route /api/rums; did you mean /api/runs?"),
         ("DELETE", "/api/runs", 405, "/api/runs takes GET and POST, not DELETE"),
+        ("GET", "/api/runs?kind=chian", 422, "no run is one of a 'chian'; did you mean chain?"),
+        ("GET", "/API/runs", 404, "no route /API/runs; did you mean /api/runs?"),
         ("GET", "/api/runs?status=complete", 422, "no run has the status 'complete'; did you mean completed?"),
         ("GET", "/api/runs?status=x", 422, "there are running, waiting, completed, "),
         (

@@ -62,7 +62,7 @@ class Record:
             epoch=self.epoch,
             spent=self.spent,
             current_node=self.current_node,
-            result_count=self.result_count,
+            result_count=self.results_so_far(),
             error_count=self.error_count,
             stop_requested=self.stop_requested,
             parent=new.parent,
@@ -71,11 +71,14 @@ class Record:
         )
 
     def light(self) -> RunRow:
-        """The row without its large values, and with the results that a running run has so far."""
-        row, count = self.row(), self.result_count
-        if self.status not in ENDS:
-            count = sum(entry.kind in ("call", "node") and "/" not in entry.path for entry in self.history())
-        return dataclasses.replace(row, input=None, context=None, document=None, result=None, result_count=count)
+        """The row without its large values."""
+        return dataclasses.replace(self.row(), input=None, context=None, document=None, result=None)
+
+    def results_so_far(self) -> int:
+        """How many nodes have a result; of a run that goes on those that are done."""
+        if self.status in ENDS:
+            return self.result_count
+        return sum(entry.kind in ("call", "node") and "/" not in entry.path for entry in self.history())
 
     def size(self) -> int:
         """Bytes of what is recorded."""

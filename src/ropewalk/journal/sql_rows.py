@@ -32,13 +32,11 @@ _RUN: Final = """
         error_count, stop_requested, parent, due, forked_from, owner, epoch, lease.node, spent{more}
     FROM run JOIN lease ON lease.run = seq
 """
-RUN: Final = _RUN.format(results="result_count", more=", input, context, document, result")
-RUN_LIGHT: Final = _RUN.format(
-    results="""CASE WHEN status IN ('running', 'waiting') THEN
+_RESULTS: Final = """CASE WHEN status IN ('running', 'waiting') THEN
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')
-            AND entry.path NOT LIKE '%/%') ELSE result_count END""",
-    more="",
-)
+            AND entry.path NOT LIKE '%/%') ELSE result_count END"""
+RUN: Final = _RUN.format(results=_RESULTS, more=", input, context, document, result")
+RUN_LIGHT: Final = _RUN.format(results=_RESULTS, more="")
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
 _WAITS: Final = """
     SELECT run.id, path, entry.kind, entry.node, CASE WHEN entry.kind = 'wait' THEN data END, started, ended

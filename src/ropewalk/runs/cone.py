@@ -161,6 +161,24 @@ def named(found: Instances, flow: Flow, name: str) -> list[Instance]:
     raise NotFound("node", name, suggestion=closest(name, sorted(known | paths)))
 
 
+def all_named(found: Instances, flow: Flow, names: Iterable[str]) -> list[Instance]:
+    """The instances of several nodes; NotFound tells of all that there are not."""
+    got: list[Instance] = []
+    missing: list[NotFound] = []
+    for name in names:
+        try:
+            got += named(found, flow, name)
+        except NotFound as error:
+            missing.append(error)
+    if len(missing) > 1:
+        first = missing[0]
+        why = "; ".join(filter(None, (first.why, *map(str, missing[1:]))))
+        raise NotFound(first.what, first.id, suggestion=first.suggestion, why=why)
+    if missing:
+        raise missing[0]
+    return got
+
+
 def nodes_of(graph: Graph) -> Iterator[Node]:
     """Every node of a region and of the regions inside it."""
     for node in graph.nodes:

@@ -96,7 +96,7 @@ def _cut(value: Json, depth: int = 3) -> Json:
 
 
 def _head(row: RunRow) -> dict[str, Json]:
-    took = None if row.ended_at is None else round((row.ended_at - row.started_at) * 1000, 3)
+    took = None if row.ended_at is None else round((row.spent or row.ended_at - row.started_at) * 1000, 3)
     return {"id": row.id, "name": row.name, "status": row.status, "fingerprint": row.fingerprint, "ms": took}
 
 

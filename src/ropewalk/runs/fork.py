@@ -14,17 +14,17 @@ from ..engine.engine import check_run_id, new_run_id
 from ..errors import RunExists, StoreError
 from ..events import Event
 from ..ir import Flow
-from ..journal.journal import Entry, Key
+from ..journal.journal import Entry, Key, RunRow
 from ..ops import Call
 from ..values import Json
 from .changes import Change, Reach, changes, place_of
-from .cone import ENDED, Cone, failures, named
+from .cone import ENDED, Cone, all_named, failures
 from .instances import Instances, without_attempts
 from .pinned import SAME, known, other, pinned
 
 if TYPE_CHECKING:
     from ..app import App
-    from ..definitions import Source
+    from ..definitions import Loaded, Source
     from ..jobs import Executor
 
 
@@ -53,7 +53,7 @@ async def fork(
     context = row.context or {}
     job = await app.jobs.new(
         new,
-        definition_id=row.definition_id,
+        definition_id=row.definition_id if new is old else _id_of(app, row, old, new),
         run_id=new_id or new_run_id(),
         input=given,
         variables=context.get("variables"),
@@ -63,10 +63,22 @@ async def fork(
     made = [] if new is old else changes(old.flow, new.flow)
     copies = kept(new.flow, store.history(run_id), made, job.input != row.input, at)
     job.park = park
-    line = {name: context[name] for name in ("queue", "priority") if name in context}
-    job.new = replace(job.new, forked_from=run_id, copies=copies, context={**(job.new.context or {}), **line})
+    stays = ("queue", "priority", "file") if new is old else ("queue", "priority")
+    taken = {name: context[name] for name in stays if name in context}
+    job.new = replace(job.new, forked_from=run_id, copies=copies, context={**(job.new.context or {}), **taken})
     result: dict[str, Json] = await app.engine.run(job)
     return result
+
+
+def _id_of(app: App, row: RunRow, old: Loaded, new: Loaded) -> str | None:
+    """Which definition a fork is one of, that goes by another than the run had: the same one, changed; or one that is
+    stored as it is."""
+    id = new.compiled.id
+    if id in (row.definition_id, old.compiled.id):
+        return row.definition_id
+    stored = None if id is None else app.store.get_definition(new.kind, id)
+    same = stored is not None and app.definitions.stored(stored).fingerprint == new.fingerprint
+    return id if same else new.root
 
 
 def kept(
@@ -82,9 +94,8 @@ def kept(
     failed, anew = Cone(), Cone()
     for failure in failures(found):
         failed.again(failure.attempt.instance)
-    for name in at:
-        for instance in named(found, flow, name):
-            anew.again(instance)
+    for instance in all_named(found, flow, at):
+        anew.again(instance)
     takes: dict[Key, Key] = {}
     for entry in entries:
         attempt = found.at(entry.path)

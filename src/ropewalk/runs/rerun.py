@@ -16,7 +16,7 @@ from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
 from ..journal.offloop import off_loop
 from ..values import Json
-from .cone import Cone, Failure, failures, named
+from .cone import Cone, Failure, all_named, failures
 from .instances import Instances
 from .pinned import MOST_PARTS, known, pinned
 from .upgrade import pin, upgraded
@@ -98,9 +98,8 @@ def planned(flow: Flow, row: RunRow, history: Iterable[Entry], store: Store, nod
     if not nodes and row.status == "completed":
         raise NothingToRetry(row.id, "it has completed; name the node that it is to be run from (--from NODE)")
     cone = Cone()
-    for name in nodes:
-        for instance in named(found, flow, name):
-            cone.again(instance)
+    for instance in all_named(found, flow, nodes):
+        cone.again(instance)
     if nodes:
         _all_in(row, cone, [one for one in gave_up if one.fatal])
     else:

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ..dialects.notation import NOTATIONS
 from ..dialects.records import Outcome, outcome
 from ..errors import InvalidValue
 from ..events import Event
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MOST = 100_000
 STANDINGS: Final = ("queued", "interrupted")
 """What a run that is `running` is called while no process executes it; see `Runs.standing`."""
+KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
+"""What runs are of: definitions, parts of large ones, and schedules that could not begin."""
 _PAGE: Final = 500
 
 Waiting = list[dict[str, Json]]
@@ -65,6 +68,10 @@ class Runs:
                 near = closest(one, known)
                 hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
                 raise InvalidValue("status", f"no run has the status {one!r}; {hint}")
+        if kind is not None and kind not in KINDS:
+            near = closest(kind, KINDS)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(KINDS)}"
+            raise InvalidValue("kind", f"no run is one of a {kind!r}; {hint}")
         find = functools.partial(
             self.store.list_runs,
             kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,

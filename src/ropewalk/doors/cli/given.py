@@ -5,11 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ...errors import InvalidFlow
 from ...source import load
+from ...source.limits import Limits
+from ...values import MAX_BYTES, MAX_DEPTH
 from .exits import UsageError
+
+_LIMITS: Final = Limits(size=MAX_BYTES, nesting=MAX_DEPTH)
+"""Those of values: what a definition may be at most is less."""
 
 
 def read_input(text: str | None, option: str = "--input") -> Any:
@@ -18,10 +23,10 @@ def read_input(text: str | None, option: str = "--input") -> Any:
         return None
     try:
         if text == "@-":
-            return load(sys.stdin.read(), name="<stdin>", form="yaml").data
+            return load(sys.stdin.read(), name="<stdin>", form="yaml", limits=_LIMITS).data
         if text.startswith("@"):
-            return load(Path(text[1:])).data
-        return load(text, name=option, form="json").data
+            return load(Path(text[1:]), limits=_LIMITS).data
+        return load(text, name=option, form="json", limits=_LIMITS).data
     except InvalidFlow as error:
         if text[:1] == "@":
             raise UsageError(f"{option} {text} cannot be read", error.problems) from None
@@ -40,7 +45,7 @@ def read_state(file: Path | None) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        found = load(file).data
+        found = load(file, limits=_LIMITS).data
     except InvalidFlow as error:
         raise UsageError(f"--state {file} cannot be read", error.problems) from None
     if not isinstance(found, dict):
@@ -58,7 +63,7 @@ def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
         if name in found:
             raise UsageError(f"{option} {pair!r}: {name} is given twice")
         try:
-            found[name] = load(value, name=option, form="json").data
+            found[name] = load(value, name=option, form="json", limits=_LIMITS).data
         except InvalidFlow:
             found[name] = value
     return found

@@ -46,7 +46,7 @@ def retry(
             raise unknown_run(app, run_id)
         return await app.runs.retry(run_id, from_, definition=source, upgrade=upgrade, on_event=on_event, park=not wait)
 
-    work = followed(start, quiet=json, watch=watch, again=again(store, project), engine=engine)
+    work = followed(start, source=source, quiet=json, watch=watch, again=again(store, project), engine=engine)
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
@@ -78,5 +78,5 @@ def fork(
             run_id, **given, definition=definition, at=at, new_id=id, on_event=on_event, park=not wait
         )
 
-    work = followed(start, quiet=json, watch=watch, again=again(store, project), engine=engine)
+    work = followed(start, source=definition, quiet=json, watch=watch, again=again(store, project), engine=engine)
     return with_app(work, run=run_id, project=project, store=store, engine=engine)

@@ -153,7 +153,8 @@ def resume(
             raise unknown_run(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
-    work = followed(start, quiet=json, watch=watch, silent=log == "json", again=again(store, project), engine=engine)
+    shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
+    work = followed(start, source=source, engine=engine, **shown)
     return with_app(work, run=run_id, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
@@ -178,10 +179,8 @@ def followed(
             outcome = await start(app, take)
         data = outcome.to_dict()
         where: Mapping[str, str] = {}
-        if source is not None and data.get("errors") and not quiet:
-            from ...definitions import places  # only where there is something to find
-
-            where = places(app.load(source))
+        if data.get("errors") and not quiet:
+            where = _places(app, outcome.run_id, source)
         attended = False
         if data.get("waitingFor") and engine != "local":
             row = app.runs.row(outcome.run_id)
@@ -189,6 +188,23 @@ def followed(
         return Answer(exit=ended(data), data=data, text=summary(data, where, again, engine, attended=attended))
 
     return work
+
+
+def _places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
+    """Where the nodes of a run stand in the file that it is run from; without a `source` in the one that it was
+    started from, if that is still there and the same."""
+    from ...definitions import places  # only where there is something to find
+
+    if source is not None:
+        return places(app.load(source))
+    from ...runs.upgrade import current
+
+    row = app.runs.row(run_id)
+    try:
+        loaded = None if row is None else current(app, row)
+    except RopewalkError:  # the run does not need it
+        return {}
+    return places(loaded) if row is not None and loaded is not None and loaded.fingerprint == row.fingerprint else {}
 
 
 def summary(

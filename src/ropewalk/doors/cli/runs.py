@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from ...events import Event
 from ...source import visible
@@ -47,7 +47,7 @@ def ls(
     kind: Annotated[str | None, Parameter(help="Only runs of this kind of definition.")] = None,
     search: Annotated[str | None, Parameter(help="Only runs whose id, name or error holds this text.")] = None,
     all: Annotated[bool, Parameter(negative=(), help="Also flows that another run called as tools.")] = False,
-    limit: Annotated[int, Parameter(help="At most so many.")] = 50,
+    limit: Annotated[int, Parameter(validator=validators.Number(gte=1), help="At most so many.")] = 50,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
@@ -140,6 +140,8 @@ def _details(run: dict[str, Any], talks: Talks, lonely: str | None, attended: bo
     if run.get("endTime"):
         lines.append(f"  ended    {run['endTime']}")
         lines.append(f"  took     {_stretches(run)}")
+    if run["currentNode"] is not None and run["status"] == "running":
+        lines.append(f"  at       {run['currentNode']}")
     if run.get("owner") and run["status"] == "running":
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:

@@ -31,7 +31,7 @@ def asset(name: str) -> FileResponse:
 
 @router.get("/{path:path}")
 def index(path: str) -> FileResponse:
-    if path == "api" or path.startswith("api/"):
+    if path.partition("/")[0].lower() == "api":
         raise HTTPException(404, "Not Found")
     return FileResponse(
         STATIC / "index.html", media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"}
