@@ -8,6 +8,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 repo=
 if [ $# -gt 0 ]; then
+    [ -d "$1" ] || { printf '%s\n' "demo.sh: no directory $1; usage: ./demo.sh [repository]" >&2; exit 2; }
     repo=$(cd "$1" && pwd -P)
 fi
 out=$root/build/demo
@@ -61,6 +62,9 @@ say "ropewalk run change_report.yaml --input @input.json"
 run=demo-$(date +%Y%m%d-%H%M%S)-$$
 ropewalk run change_report.yaml --id "$run" --input @"$out/input.json" >"$out/result.txt"
 ropewalk graph change_report.yaml --format svg >"$out/graph.svg"
+
+say "The report begins"
+head -n 15 "$out/report.md"
 
 say "What there is now"
 cat <<END

@@ -45,8 +45,14 @@ PY
 mark=$venv/installed.$extra
 [ "$(cat "$mark" 2>/dev/null)" = "$stamp" ] && exit 0
 
-say "installing ropewalk[$extra] into .venv, versions from constraints.txt"
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[$extra]"
+say "installing ropewalk[$extra] into .venv, versions from constraints.txt; the first time this takes minutes"
+pip=("$venv/bin/python" -m pip install --disable-pip-version-check -c constraints.txt -e ".[$extra]")
+if [ -t 2 ]; then  # one line that says at which package it is
+    "${pip[@]}" | while IFS= read -r line; do printf '\r\033[K  %.76s' "$line" >&2; done
+    printf '\r\033[K' >&2
+else
+    "${pip[@]}" -qq
+fi
 printf '%s\n' "$stamp" >"$mark"
 # The test extra holds everything the demo needs.
 [ "$extra" = test ] && cp "$mark" "$venv/installed.demo"

@@ -254,6 +254,9 @@ def test_the_demo_prints_where_everything_is(tmp_path: Path) -> None:
     done = call("./demo.sh", cwd=clone, **env)
     assert done.returncode == 0, done.stdout + done.stderr
     out = clone / "build" / "demo"
+    assert (out / "report.md").read_text().splitlines()[0] in done.stdout.splitlines()
+    none = call("./demo.sh", "nowhere", cwd=clone, **env)
+    assert (none.returncode, none.stderr) == (2, "demo.sh: no directory nowhere; usage: ./demo.sh [repository]\n")
     for place in (out / "report.md", out / "report.json", out / "graph.svg"):
         assert str(place) in done.stdout
         assert place.stat().st_size > 0

@@ -194,15 +194,14 @@ def _places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
     """Where the nodes of a run stand in the file that it is run from; without a `source` in the one that it was
     started from, if that is still there and the same."""
     from ...definitions import places  # only where there is something to find
-
-    if source is not None:
-        return places(app.load(source))
     from ...runs.upgrade import current
 
     row = app.runs.row(run_id)
     try:
+        if source is not None:
+            return places(app.load(source))
         loaded = None if row is None else current(app, row)
-    except RopewalkError:  # the run does not need it
+    except RopewalkError:  # a run that has ended does not need it
         return {}
     return places(loaded) if row is not None and loaded is not None and loaded.fingerprint == row.fingerprint else {}
 
