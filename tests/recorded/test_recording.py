@@ -129,6 +129,8 @@ async def test_no_secret_is_in_a_case_and_none_is_needed(monkeypatch: pytest.Mon
     assert case["calls"]["a"]["args"] == {"key": "$secret.API_KEY"}
     monkeypatch.delenv("API_KEY")
     assert await replayed(case) == []
+    monkeypatch.setenv("API_KEY", "")
+    assert await replayed(case) == []
 
 
 async def test_an_event_and_an_approval_come_again(tmp_path: Path) -> None:

@@ -178,8 +178,10 @@ def stand_ins(loaded: Loaded) -> dict[str, str]:
     """The references to the secrets that a definition names, by what they hold; where this machine does not have one,
     by what stands in for it: a case has none of them."""
     names = sorted(set(_SECRET.findall(orjson.dumps(loaded.document).decode())))
-    held = {name: os.environ.setdefault(name, f"stand-in for {name}") for name in names}
-    return {value: f"$secret.{name}" for name, value in held.items() if value}
+    # Empty is what CI makes of a secret that it was not given.
+    held = {name: os.environ.get(name) or f"stand-in for {name}" for name in names}
+    os.environ.update(held)
+    return {value: f"$secret.{name}" for name, value in held.items()}
 
 
 async def case_of(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
