@@ -259,3 +259,15 @@ def test_server_comes_from_the_document_unless_given() -> None:
         Toolbox(providers={"pets": {"openapi": DOCUMENT}})
     named = {**DOCUMENT, "servers": [{"url": "https://{host}/v1", "variables": {"host": {"default": "example.org"}}}]}
     assert Toolbox(providers={"pets": {"openapi": named}}).ids()
+
+
+@pytest.mark.parametrize("config", [{"url": "ftp://x"}, {"url": "http://x", "openapi": "absent.yaml"}, {"urll": "x"}])
+def test_what_is_wrong_in_itself_is_raised_and_what_connecting_finds_is_a_failure(lab: Any, config: Any) -> None:
+    with pytest.raises(ConfigError, match="provider 'p'"):
+        Toolbox(providers={"p": config})
+
+    async def case() -> None:
+        async with Toolbox(providers={"p": {"url": lab.url, "openapi": f"{lab.url}/absent"}}) as box:
+            assert "HTTP 404" in box.failures["p"]
+
+    asyncio.run(case())

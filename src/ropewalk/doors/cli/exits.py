@@ -30,6 +30,7 @@ from ...errors import (
 )
 from ...source import render, visible
 from ...told import error_data, problem_data, problems_of
+from .table import shortened
 
 DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 124, 130
 
@@ -103,7 +104,7 @@ def explain(error: BaseException) -> str:
         return "interrupted"
     problems = problems_of(error)
     if not problems:
-        return f"error: {visible(str(error))}"
+        return f"error: {visible(shortened(str(error)))}"
     shown = [render(p) for p in problems]
     if isinstance(error, InvalidInput):
         state = all(problem.path.startswith("state.") for problem in problems)
@@ -111,7 +112,7 @@ def explain(error: BaseException) -> str:
         shown.insert(0, f"error: {what} the definition declares")
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
         said = str(error)
-        shown = [f"error: {visible(said)}", *(render(p) for p in problems if p.message not in said)]
+        shown = [f"error: {visible(shortened(said))}", *(render(p) for p in problems if p.message not in said)]
     elif len(problems) > 1:
         shown.append(f"{len(problems)} problems; nothing has run")
     shown += [f"warning: {render(p)}" for p in getattr(error, "warnings", ())]

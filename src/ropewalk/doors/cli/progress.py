@@ -106,7 +106,9 @@ class PlainLines(Counting):
             sys.stderr.write(waits_for(event) + "\n")
         elif event.kind == "attempt.failed" and self._may("failed"):
             data = event.data or {}
-            sys.stderr.write(visible(f"! {event.path}  attempt failed: {data.get('message', '')}") + "\n")
+            sys.stderr.write(
+                visible(f"! {event.path}  attempt failed: {first_line(str(data.get('message', '')), 200)}") + "\n"
+            )
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:
         if min(self._left.values()) < 0:

@@ -25,7 +25,7 @@ from .logs import tell
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
 from .session import unknown_run, with_app
-from .table import duration
+from .table import duration, shortened
 from .waiting import Stay, Wait, again, waits
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def summary(
 
 def _error(error: Any, where: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
-        return visible(str(error))
+        return visible(shortened(str(error)))
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
     place = f"{where[node]}: " if node in where else ""
     path = str(error.get("path")).partition("@")[0]
@@ -244,7 +244,7 @@ def _error(error: Any, where: Mapping[str, str]) -> str:
         node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
     elif path.endswith(f"]/{node}"):
         node = path  # in this round of the loop
-    return visible(place + f"{node}{tool}: {error.get('message', '')}".removeprefix(": "))
+    return visible(place + f"{node}{tool}: {shortened(str(error.get('message', '')))}".removeprefix(": "))
 
 
 def _shown(value: Any) -> str:
