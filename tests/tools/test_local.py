@@ -198,7 +198,7 @@ def test_thread_that_hangs_does_not_delay_the_exit_of_the_interpreter() -> None:
 def test_late_answer_of_an_abandoned_thread_is_thrown_away() -> None:
     release, answered = threading.Event(), threading.Event()
 
-    @tool(timeout=0.02)
+    @tool(timeout=1)  # long enough for the thread to have begun on a busy machine: else there is nothing to abandon
     def slow() -> int:
         release.wait()
         answered.set()
@@ -208,7 +208,7 @@ def test_late_answer_of_an_abandoned_thread_is_thrown_away() -> None:
         with pytest.raises(ToolTimeout):
             await Runner(Toolbox([slow])).run("slow")
         release.set()
-        await asyncio.to_thread(answered.wait)
+        assert await asyncio.to_thread(answered.wait, 30)
         await asyncio.sleep(0)
 
     asyncio.run(case())
