@@ -8,7 +8,7 @@ export type Cost = { place: string; turns: number; input: number; cached: number
 export function costsOf(steps: Step[]): Cost[] {
   const by = new Map<string, Cost>();
   for (const { path, value } of steps) {
-    const usage = usageOf(value);
+    const usage = usageOf(value ?? null);
     if (!usage) continue;
     const place = placeOf(path);
     const cost = by.get(place) ?? { place, turns: 0, input: 0, cached: 0, output: 0, dollars: 0 };

@@ -8,6 +8,7 @@ import type { Graph as Given } from "./api";
 import { HEIGHT, WIDTH, type Plan, type Spots } from "./layered";
 import { layout } from "./layout";
 import { mark, took } from "./parts";
+import { plain } from "./shown/jsx-runtime";
 import { sum, type States, type Sum } from "./states";
 import { boxesOf, fitting, openAtFirst, treeOf, type Box } from "./tree";
 
@@ -65,6 +66,17 @@ export function Graph(props: GraphProps) {
   );
 }
 
+/** The keyboard goes on at the box of a node whose panel was closed, or at what it is seen in. */
+export function toBox(key: string) {
+  const drawn = `.react-flow__node[data-id="${CSS.escape(key)}"]`;
+  requestAnimationFrame(() => {
+    for (const place of [drawn, ".graph", "[role=tab][aria-selected=true]"]) {
+      const found = document.querySelector<HTMLElement>(place);
+      if (found) return found.focus({ preventScroll: true });
+    }
+  });
+}
+
 function Flow({ graph, states, over = true, version = 0, chosen, choose }: GraphProps) {
   const root = useMemo(() => treeOf(graph), [graph]);
   const boxes = useMemo(() => boxesOf(root), [root]);
@@ -117,7 +129,11 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
   const choice = useRef(choose);
   choice.current = choose;
   return (
-    <div className="graph" ref={box} data-shown={nodes.length} data-ready={spots !== null || undefined}>
+    <div className="graph" ref={box} tabIndex={-1} onKeyDownCapture={(event) => {
+      if (event.key !== "Escape" || !(event.target as HTMLElement).closest(".react-flow__node")) return;
+      event.stopPropagation();  // React Flow would take the focus away from the node
+      choose(null);
+    }} data-shown={nodes.length} data-ready={spots !== null || undefined}>
       <ReactFlow
         nodes={nodes}
         edges={edges}
@@ -191,7 +207,7 @@ function shown(
         id: box.key, type: "box", position: { x: spot.x, y: spot.y }, parentId: owner.key || undefined,
         width: isOpen ? spot.width : WIDTH, height: isOpen ? spot.height : HEIGHT, selected: box.key === chosen,
         data: { box, open: isOpen, sum: states ? summed(box, states, over) : null, toggle },
-        ariaLabel: [box.title, box.lines[0], states && summed(box, states, over).status].filter(Boolean).join(", "),
+        ariaLabel: plain([box.title, box.lines[0], states && summed(box, states, over).status].filter(Boolean).join(", ")),
       });
       if (isOpen) walk(box);
     }

@@ -47,7 +47,7 @@ function Page() {
         if (event.key === "Escape") target.blur();
         const row = target.matches("[type=search]") && event.key === "ArrowDown" && document.querySelector<HTMLElement>("[data-row]");
         if (row) (event.preventDefault(), row.focus());
-        return;
+        if (event.key !== "/" || !target.matches("select, [type=checkbox]")) return;
       }
       if (event.key === "/") {
         const search = document.querySelector<HTMLInputElement>("[type=search]");

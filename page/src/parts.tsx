@@ -1,6 +1,7 @@
 // Small things that every view is made of. Text is only ever given to React as text.
 import { useCallback, useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { said, type Json, type Problem, Refused } from "./api";
+import { plain } from "./shown/jsx-runtime";
 
 const MARKS: Record<string, string> = {
   ok: "✓", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
@@ -55,7 +56,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 /** What the tab of the browser is called. */
 export function useTitle(title: string) {
   useEffect(() => {
-    document.title = title ? `${title} · Ropewalk` : "Ropewalk";
+    document.title = title ? `${plain(title)} · Ropewalk` : "Ropewalk";
     return () => void (document.title = "Ropewalk");
   }, [title]);
 }
@@ -109,6 +110,7 @@ export function Problems({ of }: { of: Problem[] }) {
         <li key={i}>
           <code className="at">{[problem.line && `line ${problem.line}`, problem.path].filter(Boolean).join(" · ")}</code>{" "}
           {problem.message}
+          {problem.suggestion && <>; did you mean <code>{problem.suggestion}</code>?</>}
         </li>
       ))}
     </ul>

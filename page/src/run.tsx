@@ -4,7 +4,7 @@ import { ask, ENDED, runAt, standing, type Json, type Region, type Run } from ".
 import { Answer } from "./answer";
 import { costsOf, dollars, tokens, total, type Cost } from "./cost";
 import { Costs } from "./costs";
-import { Graph } from "./graph";
+import { Graph, toBox } from "./graph";
 import { useRun } from "./live";
 import { NodePanel } from "./node";
 import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useTitle } from "./parts";
@@ -103,7 +103,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         {chosen && graph && inGraph && (
           <NodePanel
             key={chosen} run={run.id} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
-            base={instance} setBase={setInstance} close={() => choose(null)}
+            base={instance} setBase={setInstance} close={() => (choose(null), toBox(chosen))}
             toIt={byHand.current} retry={over && !run.interrupted ? (path) => act("/retry", { nodes: [path] }) : null}
             fork={(path) => (setForkAt([path]), setDialog("fork"))}
           />

@@ -9,6 +9,8 @@ type Listed = { tools: Tool[]; failures: Record<string, string> };
 /** `name` is a tool's whole id here. */
 type Selected = { results: { name: string; score: number }[] };
 const MOST_LISTED = 300;
+/** From this score on find_tools and `ropewalk tools select` give a tool. */
+const FITS = 0.3;
 
 export function Tools({ chosen, query }: { chosen?: string; query: URLSearchParams }) {
   const asked = query.get("for") ?? "";
@@ -51,7 +53,10 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
           {!asked && typed && <>Press Enter to select by meaning, or </>}<button onClick={everything}>show all {all.length.toLocaleString()}</button>
         </Empty>
       )}
-      {asked && fit.length > 0 && <p className="hint" role="status">The {fit.length} tools that fit best, the best first; the score says how well.</p>}
+      {asked && fit.length > 0 && <p className="hint" role="status">
+        {Math.max(...scores.values()) < FITS && <><strong>No tool fits well.</strong>{" "}</>}
+        The {fit.length} tools that fit best, the best first; the score says how well.
+      </p>}
       {!asked && found && fit.length > 0 && <p className="hint" role="status">{fit.length === all.length ? "" : `${fit.length.toLocaleString()} of `}{all.length.toLocaleString()} tools</p>}
       <div className={`work ${tool ? "split" : ""}`}>
         <div className={`list ${tool || asked ? "" : "wide"}`} onKeyDown={arrows}>

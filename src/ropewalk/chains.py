@@ -62,7 +62,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
                 "variables": result.get("variables", {}),
                 "errors": result.get("errors", []),
                 "duration": result.get("duration"),
-                "nodes": steps(history),
+                "nodes": steps(history, row),
                 "events": [event_of(execution_id, entry).to_dict() for entry in history],
             }
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from ..events import Event
@@ -73,7 +74,34 @@ def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str,
         elif entry.kind == "node" and entry.data is None and without_attempts(entry.path) in around:
             del row["value"]
         found.append(row)
-    return found
+    return found + _unrecorded(run, found)
+
+
+def _unrecorded(run: RunRow | None, found: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    """The failures that ended a run and are no entry of their own, as they come of what is recorded: of a refused
+    approval, of an expression. Their nodes are failed like any other."""
+    if run is None or run.ended_at is None or not isinstance(run.result, dict):
+        return []
+    told = {without_attempts(str(row["path"])) for row in found if row["status"] == "failed"}
+    errors: Any = run.result.get("errors")
+    made: list[dict[str, Json]] = []
+    for error in errors if isinstance(errors, list) else ():
+        path = error.get("path") if isinstance(error, dict) else None
+        if not path or without_attempts(path) in told:
+            continue
+        data = {"message": error.get("message"), "kind": error.get("kind")}
+        entry = Entry(path, "attempt", error.get("nodeId") or path, data, "", run.ended_at, run.ended_at)
+        row = {**step(entry), "replayed": False}
+        before = [one for one in found if one["path"] == path]
+        if before:  # as long as it waited
+            row |= {"node": before[0]["node"], "started": before[0]["started"]}
+            row["ms"] = _ms(str(row["started"]), str(row["ended"]))
+        made.append(row)
+    return made
+
+
+def _ms(started: str, ended: str) -> float:
+    return round((datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds() * 1000, 3)
 
 
 def _around(entries: Iterable[Entry]) -> set[str]:
