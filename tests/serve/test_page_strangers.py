@@ -53,8 +53,9 @@ def test_a_rejected_approval_is_a_failed_node_with_its_error(page: Page, served:
 def test_the_check_of_a_document_says_what_may_be_meant(page: Page) -> None:
     page.goto("/definitions")
     document = page.get_by_label("A chain or composition, as YAML or JSON")
-    if not document.is_visible():
-        page.get_by_text("Run a document").click()
+    page.locator("summary").wait_for()
+    if not page.locator("details[open]").count():  # it is open where no definition is stored
+        page.locator("summary").click()
     document.fill("kind: chain\nname: x\nnodes:\n  - {id: a, type: tool, tool: ad, params: {a: 1}}\n")
     page.get_by_role("button", name="Check").click()
     page.get_by_text("did you mean add?").wait_for()
