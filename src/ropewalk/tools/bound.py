@@ -301,6 +301,9 @@ def _whole(checker: Checker, names: tuple[str, ...]) -> Checker:
 
     if fits is None:
         return Checker(whole)
+    if len(names) == 1:
+        (name,) = names  # most have one, and this is asked at each call
+        return Checker(whole, lambda args: type(args.get(name)) is not float and fits(args))
 
     def fit(args: Args) -> bool:
         for name in names:
