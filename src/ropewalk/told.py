@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import ConfigError, ExpressionError, Place, Problem
+from .errors import ConfigError, ExpressionError, Place, Problem, ToolNotApproved
 
 
 def problems_of(error: BaseException) -> tuple[Problem, ...]:
@@ -29,12 +29,17 @@ def _position(problem: Problem) -> tuple[str, int, int]:
     return (place.file, place.line, place.column) if place else ("", 0, 0)
 
 
+def said(error: BaseException) -> str:
+    """An error in one text, for the operator: of a tool that is refused also what differs."""
+    return f"{error}: {error.differs}" if isinstance(error, ToolNotApproved) else str(error)
+
+
 def error_data(error: BaseException, message: str | None = None) -> dict[str, Any]:
     """An error as `{error: {kind, message, problems}}`."""
     return {
         "error": {
             "kind": type(error).__name__,
-            "message": message or str(error) or type(error).__name__,
+            "message": message or said(error) or type(error).__name__,
             "problems": [problem_data(p) for p in problems_of(error)],
         }
     }

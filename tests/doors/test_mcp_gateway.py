@@ -212,7 +212,7 @@ def scale(served: Served, more: str = "") -> Path:
 
 WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
 DIE = {"name": "die", "description": "Ends the process.", "inputSchema": {"type": "object"}}
-CHANGED = 'scale:weigh: has changed since it was approved: description was "Weighs a rope." and is "Weighs you."; '
+REFUSED = "scale:weigh: refused: it has changed since it was approved, or never was; the operator has to look at it"
 
 
 def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served) -> None:
@@ -230,7 +230,9 @@ def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served
             assert await asyncio.wait_for(lists.get(), 20) == ["scale__die", "scale__reload"]
             refused = await mcp.call_tool("here", "scale__weigh")
             assert refused.is_error
-            assert refused.content[0].text == CHANGED + "to use it: ropewalk tools pin scale:weigh --approve"
+            # What differs is the server's text, and the command that approves it no agent's to type.
+            assert refused.content[0].text == REFUSED
+            assert "Weighs" not in str(refused)
             assert refused.meta["ropewalk/error"]["kind"] == "ToolNotApproved"
             with pytest.raises(ServerRefused, match="Unknown tool: scale__wei"):
                 await mcp.call_tool("here", "scale__wei")
@@ -260,7 +262,7 @@ def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: 
             for _ in range(2):  # when the server is started again, and when the toolbox has heard of it
                 refused = await call("weigh")
                 assert refused.is_error
-                assert refused.content[0].text.startswith(CHANGED)
+                assert refused.content[0].text == REFUSED
             assert not (await call("reload")).is_error  # of the same server
             assert tools.with_suffix(".calls").read_text().split() == ["weigh", "die", "reload"]
             await asyncio.wait_for(heard.wait(), 20)  # a client that holds the list of before is told

@@ -16,7 +16,6 @@ from ropewalk.errors import (
     ExecutionFailed,
     InvalidFlow,
     ToolNotApproved,
-    ToolNotFound,
     ValidationFailed,
 )
 from ropewalk.tools.mcp_definition import Definition
@@ -124,6 +123,15 @@ def calls(project: Path) -> list[str]:
     return (project / "scale.calls").read_text().split()
 
 
+REFUSED = "refused: it has changed since it was approved, or never was; the operator has to look at it"
+
+
+def assert_only_the_operator_reads_what_differs(error: ToolNotApproved) -> None:
+    assert (error.reason, EVIL in str(error)) == (REFUSED, False)
+    assert error.differs.startswith("has changed since it was approved: description was")
+    assert error.differs.endswith("ropewalk tools pin scale:weigh --approve")
+
+
 def test_a_tool_that_changes_while_it_is_used_is_refused_by_the_runner_and_the_check(shifty: Path) -> None:
     async def case() -> None:
         async with App.open(shifty, store="memory") as app:
@@ -133,8 +141,9 @@ def test_a_tool_that_changes_while_it_is_used_is_refused_by_the_runner_and_the_c
             (shifty / "scale.json").write_text(json.dumps([{**PLAIN, "description": EVIL}]))
             await app.call_tool("scale:reload")
             await asyncio.wait_for(changed.wait(), 20)
-            with pytest.raises(ToolNotFound, match="has changed since it was approved: description was"):
+            with pytest.raises(ToolNotApproved, match="has changed since it was approved") as raised:
                 await app.call_tool("scale:weigh")
+            assert_only_the_operator_reads_what_differs(raised.value)
             flow = {"kind": "chain", "name": "c", "nodes": [{"id": "w", "type": "tool", "tool": "scale:weigh"}]}
             with pytest.raises(InvalidFlow, match="has changed since it was approved"):
                 await app.run(flow)
@@ -156,8 +165,9 @@ def test_a_tool_that_a_restart_has_changed_is_refused_before_it_is_called_once(s
             weigh = bound("scale:weigh")
             await die(app)
             say(shifty, {**PLAIN, "description": EVIL}, DIE)
-            with pytest.raises(ToolNotApproved, match="has changed since it was approved: description was") as raised:
+            with pytest.raises(ToolNotApproved) as raised:
                 await weigh.call({})
+            assert_only_the_operator_reads_what_differs(raised.value)
             assert (raised.value.retryable, raised.value.tool_id) == (False, "scale:weigh")
             assert calls(shifty) == ["weigh", "die"]
             assert await app.call_tool("scale:reload") == "reload"  # of the same server, and as it was
@@ -179,7 +189,7 @@ def test_a_run_does_not_call_what_a_restart_within_it_has_changed(shifty: Path) 
             await app.connect()
             say(shifty, {**PLAIN, "description": EVIL}, DIE)
             ended = (await app.run({"kind": "chain", "name": "c", "nodes": nodes})).to_dict()
-            assert "has changed since it was approved" in ended["errors"][-1]["message"]
+            assert ended["errors"][-1]["message"] == REFUSED  # which an agent may read
             assert calls(shifty) == ["die"]
 
     asyncio.run(case())
@@ -229,8 +239,9 @@ def test_over_http_the_process_behind_the_address_may_be_another_one_at_any_time
             server.kill()
             say(shifty, {**PLAIN, "description": EVIL}, DIE)
             server.start()
-            with pytest.raises(ToolNotApproved, match="has changed since it was approved: description was"):
+            with pytest.raises(ToolNotApproved) as raised:
                 await weigh.call({})
+            assert_only_the_operator_reads_what_differs(raised.value)
             assert calls(shifty) == ["weigh"]
 
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from .foreign import text_of
 from .given import Problem, RopewalkError
+
+NOT_APPROVED: Final = "refused: it has changed since it was approved, or never was; the operator has to look at it"
 
 
 class InvalidTool(RopewalkError):
@@ -51,7 +53,12 @@ class ToolNotFound(ToolError):
 
 
 class ToolNotApproved(ToolNotFound):
-    """The tool is not the one that is pinned; `.reason` says what differs, and which command approves it."""
+    """The tool is not the one that is pinned. `.reason` goes to models, so nothing in it is of the server's making;
+    `.differs` is for the operator: what differs, and which command approves it."""
+
+    def __init__(self, tool_id: str, op: str, differs: str, *, said: str = NOT_APPROVED, backend: Any = None) -> None:
+        self.differs = differs
+        super().__init__(tool_id, op, said, backend=backend)
 
 
 class NoBackends(ToolError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from ..errors import (
@@ -16,8 +17,11 @@ from ..errors import (
     ValidationFailed,
 )
 from ..errors.foreign import text_of, with_type
+from ..source import visible
 from .route import MissingHandler
 from .tool import ToolBackend
+
+log = logging.getLogger("ropewalk.tools")
 
 
 class Failures:
@@ -42,7 +46,8 @@ class Failures:
                 error.__cause__ = cause
                 return error
         if isinstance(cause, ToolNotApproved):  # its server changed it in the meantime
-            return ToolNotApproved(self.tool_id, cause.op, cause.reason, backend=self.backend)
+            log.warning("%s is refused: %s", self.tool_id, visible(cause.differs))
+            return ToolNotApproved(self.tool_id, cause.op, cause.differs, said=cause.reason, backend=self.backend)
         if isinstance(cause, ValidationFailed) and cause.backend is None and cause.problems:
             return self.input(cause.reason, cause.problems)
         error = ExecutionFailed(self.tool_id, op, said(cause), backend=self.backend)

@@ -82,7 +82,9 @@ class Listing:
         await self._current(session)
         id, known = f"{self._config.name}:{tool}", self._known.get(tool)
         if self._refused is not None and (tool in self._refused or known is None):
-            raise ToolNotApproved(id, "resolve", self._refused.get(tool, GONE))
+            if tool not in self._refused:
+                raise ToolNotApproved(id, "resolve", GONE, said=GONE)
+            raise ToolNotApproved(id, "resolve", self._refused[tool])
         if known is None or self._seen.get(tool) == known.input_schema:
             return
         try:

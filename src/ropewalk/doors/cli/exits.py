@@ -29,7 +29,7 @@ from ...errors import (
     ValidationFailed,
 )
 from ...source import render, visible
-from ...told import error_data, problem_data, problems_of
+from ...told import error_data, problem_data, problems_of, said
 from .table import shortened
 
 DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 124, 130
@@ -104,15 +104,15 @@ def explain(error: BaseException) -> str:
         return "interrupted"
     problems = problems_of(error)
     if not problems:
-        return f"error: {visible(shortened(str(error)))}"
+        return f"error: {visible(shortened(said(error)))}"
     shown = [render(p) for p in problems]
     if isinstance(error, InvalidInput):
         state = all(problem.path.startswith("state.") for problem in problems)
         what = "the state does not fit what" if state else "the input does not fit the input schema that"
         shown.insert(0, f"error: {what} the definition declares")
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
-        said = str(error)
-        shown = [f"error: {visible(shortened(said))}", *(render(p) for p in problems if p.message not in said)]
+        text = str(error)
+        shown = [f"error: {visible(shortened(text))}", *(render(p) for p in problems if p.message not in text)]
     elif len(problems) > 1:
         shown.append(f"{len(problems)} problems; nothing has run")
     shown += [f"warning: {render(p)}" for p in getattr(error, "warnings", ())]

@@ -9,7 +9,7 @@ from typing import Final
 from fastapi import Request
 from fastapi.routing import APIRoute
 
-from ...errors import ToolError
+from ...errors import ToolError, ToolNotApproved
 from ...values import closest
 
 _WORDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
@@ -28,7 +28,7 @@ _WORDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 def message_of(error: BaseException) -> str:
     """What an error says here."""
     if isinstance(error, ToolError):
-        return f"tool {error.tool_id}: {error.reason}"
+        return f"tool {error.tool_id}: {error.differs if isinstance(error, ToolNotApproved) else error.reason}"
     said = str(error)
     for pattern, instead in _WORDS:
         said = pattern.sub(instead, said)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ValidationFailed
+from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ToolNotApproved, ValidationFailed
 from ...source import visible
 from ...tools.mcp_request import ServerRefused
 from ...values import Json
@@ -54,10 +54,15 @@ def explained(name: str, error: Exception) -> Any:
     about: dict[str, Json] = {"kind": type(error).__name__}
     if isinstance(error, FlowFailed):
         return flow_failed(error)
-    if isinstance(error, (InvalidInput, InvalidFlow, ValidationFailed)):
+    if isinstance(error, InvalidFlow):  # what a refused tool says of itself may stand in it: for the operator only
+        log.warning("%s cannot run now: %s", name, visible(str(error)))
+        return failed("the flow cannot run now; the operator has to look at it: the log of the server has why", about)
+    if isinstance(error, (InvalidInput, ValidationFailed)):
         about["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
-        what = "the arguments do not fit" if not isinstance(error, InvalidFlow) else "the flow cannot run now"
-        return failed("\n".join([f"{what}:", *map(str, error.problems)]) if error.problems else str(error), about)
+        said = ["the arguments do not fit:", *map(str, error.problems)]
+        return failed("\n".join(said) if error.problems else str(error), about)
+    if isinstance(error, ToolNotApproved):
+        log.warning("%s was called and is refused: %s", error.tool_id, visible(error.differs))
     if isinstance(error, ToolError):
         about["tool"] = error.tool_id
         return failed(f"{error.tool_id}: {error.reason}", about)

@@ -2,7 +2,7 @@
 
 In front of MCP servers this is a gateway: `server__tool`, its description and schemas word for word, its answers,
 progress and protocol errors untouched. What the toolbox refuses (a changed tool that is pinned) is not listed, and a
-call of it says why.
+call of it says no more than that: what differs was written by whoever runs that server, and goes to the log only.
 No header, token or `_meta` of a client goes to a server behind.
 """
 
