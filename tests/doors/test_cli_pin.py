@@ -70,6 +70,22 @@ def test_what_cannot_be_pinned_is_said(scale: Any) -> None:
     assert (broken.code, "not a lock file" in broken.err) == (2, True)
 
 
+def test_a_server_that_is_down_is_left_out_and_keeps_no_other_from_being_approved(scale: Any) -> None:
+    up = (scale.home / "ropewalk.toml").read_text()
+    scale.write("ropewalk.toml", up + "[mcp.down]\ncommand = 'no-such-program'\n")
+    looked = scale("tools", "pin")
+    assert looked.code == 1
+    assert "? down  left out, nothing of it is looked at or approved: MCP server 'down': no program" in looked.out
+    approved = scale("tools", "pin", "--approve")
+    assert approved.code == 1
+    assert approved.out.splitlines()[:2] == ["+ scale:reload  approved", "+ scale:weigh  approved"]
+    assert "when it is there again: ropewalk tools pin down --approve" in approved.out
+    assert scale("tools", "call", "scale:weigh").out == "weigh\n"
+    assert list(scale("tools", "pin", "--json").data["leftOut"]) == ["down"]
+    assert scale("tools", "pin", "down", "--approve").code == 2
+    assert scale("tools", "pin", "scale").code == 0
+
+
 FLOW = """\
 kind: chain
 name: c

@@ -19,6 +19,7 @@ from ropewalk.doors.mcp.flows import Flows
 from ropewalk.errors import InvalidFlow
 from ropewalk.tools.mcp import ServerRefused
 from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.tool import Tool
 
 __all__ = ["served"]
 
@@ -68,6 +69,26 @@ def test_progress_is_told_per_node_and_only_grows(served: Served, era: str) -> N
             await mcp.call_tool("here", "shout", {"text": "a"}, on_progress=told.append)
         assert [event.message for event in told] == ["up: started", "up: done", "again: started", "again: done"]
         assert [(event.progress, event.total) for event in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_loop_has_no_total_and_its_progress_is_thinned(served: Served, era: str) -> None:
+    inner = "{id: up, type: tool, tool: upper, params: {text: a}}"
+    each = f"{{id: each, type: loop, items: {list(range(100))}, nodes: [{inner}]}}"
+    served.write("flows/many.yaml", f"kind: chain\nname: many\nnodes: [{each}]\n")
+
+    async def case() -> None:
+        told: list[ProgressEvent] = []
+        async with served.client(mode=era) as mcp:
+            begun = asyncio.get_running_loop().time()
+            await mcp.call_tool("here", "many", on_progress=told.append)
+            seconds = asyncio.get_running_loop().time() - begun
+        assert (told[0].message, told[-1].message) == ("each: started", "each: done")
+        assert {event.total for event in told} == {None}
+        assert told[-1].progress == 202
+        assert 2 <= len(told) <= 10 * (seconds + 1) + 1
 
     asyncio.run(case())
 
@@ -149,6 +170,17 @@ def test_a_run_that_waits_says_for_what_and_the_same_call_has_the_result_later(s
             again = await mcp.call_tool("here", "ship", key="order-7")
             assert again.structured_content["result"]["up"] == "SENT"
 
+            # Without a key nothing says that a second call means the same run: somebody resumes it.
+            plain = await mcp.call_tool("here", "ship")
+            run = plain.meta["ropewalk/error"]["runId"]
+            assert "key" not in text(plain)
+            assert f"`ropewalk resume {run}` then goes on with it and prints the result" in text(plain)
+            for words in (["runs", "approve", run], ["resume", run]):
+                argv = [COMMAND, *words]
+                done = await asyncio.to_thread(subprocess.run, argv, cwd=served.home, capture_output=True, text=True)
+                assert done.returncode == 0, done.stderr
+            assert "SENT" in done.stdout
+
     asyncio.run(case())
 
 
@@ -216,6 +248,24 @@ def test_that_a_stored_flow_differs_from_the_file_of_its_name_is_said(served: Se
 
 
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+def test_a_flow_that_is_not_sound_is_told_once_however_often_the_toolbox_changes(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    served.write("flows/bad.yaml", "kind: chain\nname: bad\nnodes: [{id: a, type: tool}]\n")
+
+    async def case() -> None:
+        async with App.open(served.home, store="memory") as app:
+            flows = Flows(app, ["flows"], served.home)
+            list(flows.offered())
+            version = flows.version()
+            app.toolbox.register(Tool(name="new", description="", input_schema={"type": "object"}))
+            assert flows.version() != version
+            list(flows.offered())
+
+    asyncio.run(case())
+    assert len([row for row in caplog.records if "bad.yaml is not offered" in row.getMessage()]) == 1
 
 
 def test_recorded_tests_beside_flows_are_left_out_and_refused_where_they_are_named(served: Served) -> None:

@@ -37,7 +37,7 @@ def pin(
     """Show what differs from the approved tools of MCP servers and OpenAPI providers (of all, of a SERVER, or of one
     SERVER:TOOL).
 
-    Exit code 1 where something does and is not approved.
+    Exit code 1 where something does and is not approved, and where a server was left out as it cannot be reached.
     """
 
     async def work(app: App, _: Interrupts) -> Answer:
@@ -46,7 +46,7 @@ def pin(
         toolbox = app.toolbox
         pins = toolbox.pins or Pins(Path(app.project or ".") / FILE)
         server, tool = [*(what or "").split(":", 1), ""][:2]
-        servers = await _reached(app, server)
+        servers, left = await _reached(app, server)
         found = [d for name in servers for d in pins.differences(name, _said(app, name)) if tool in ("", d.tool)]
         if tool and not found and tool not in (one.name for one in _said(app, server)):
             near = closest(tool, [one.name for one in _said(app, server)])
@@ -57,16 +57,17 @@ def pin(
             pins.write()
         rows = [{"tool": d.id, "kind": d.kind, "message": d.done if approve else d.said} for d in found]
         return Answer(
-            exit=FAILED if found and not approve else 0,
-            data={"differences": rows, "approved": approve, "file": str(pins.path)},
-            text=_text(found, approve, pins),
+            exit=FAILED if left or (found and not approve) else 0,
+            data={"differences": rows, "leftOut": left, "approved": approve, "file": str(pins.path)},
+            text=_text(found, left, approve, pins),
         )
 
     return with_app(work, project=project, store="memory")
 
 
-async def _reached(app: App, server: str) -> list[str]:
-    """The servers asked for, connected; all of them where none is named."""
+async def _reached(app: App, server: str) -> tuple[list[str], dict[str, str]]:
+    """The servers asked for, connected; all of them where none is named. Then why each of the others cannot be reached:
+    one that is down keeps none that works from being approved."""
     known = [] if app.toolbox.mcp is None else list(app.toolbox.mcp.names)
     known += app.toolbox.provider.documented
     if not known:
@@ -75,10 +76,10 @@ async def _reached(app: App, server: str) -> list[str]:
         raise NotFound("server", server, suggestion=closest(server, known))
     asked = [server] if server else known
     await app.toolbox.connect_for(f"{name}:" for name in asked)
-    for name in asked:
-        if name in app.toolbox.failures:
-            raise UsageError(f"{app.toolbox.failures[name]}; nothing is approved of a server that cannot be reached")
-    return asked
+    left = {name: app.toolbox.failures[name] for name in asked if name in app.toolbox.failures}
+    if len(left) == len(asked):
+        raise UsageError("; ".join([*left.values(), "nothing is approved of a server that cannot be reached"]))
+    return [name for name in asked if name not in left], left
 
 
 def _said(app: App, server: str) -> list[Definition]:
@@ -89,8 +90,11 @@ def _said(app: App, server: str) -> list[Definition]:
     return app.toolbox.provider.definitions(server)
 
 
-def _text(found: list[Difference], approve: bool, pins: Pins) -> str:
+def _text(found: list[Difference], left: dict[str, str], approve: bool, pins: Pins) -> str:
     lines = [visible(f"{_MARK[d.kind]} {d.id}  {d.done if approve else d.said}") for d in found]
+    for name, why in left.items():
+        said = f"; when it is there again: ropewalk tools pin {name} --approve" if approve else ""
+        lines.append(visible(f"? {name}  left out, nothing of it is looked at or approved: {why}{said}"))
     if approve and found:
         lines.append(f"written to {pins.path}; serve, mcp and worker read it when they are started again")
     elif approve:

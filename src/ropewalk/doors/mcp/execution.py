@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,6 +17,8 @@ from .offer import Asked
 if TYPE_CHECKING:
     from ...app import App
 
+_MOST: Final = 10  # notifications of progress within
+_SECOND: Final = 1.0
 _STOPPING: Final = 5.0  # seconds a stopped run may take to let its tools go
 _ENDS: Final = {"node.finished": "done", "node.failed": "failed", "node.skipped": "skipped"}
 
@@ -25,10 +28,14 @@ Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], A
 
 class Steps:
     """The events of a run as progress: a node counts when it starts and when it ends, so that the number grows
-    with each notification. The total is what the flow declares; loops that go past it have none."""
+    with each notification. The total is twice the nodes of a flow that is `counted`: one without blocks, whose nodes
+    run once each. Of more than ten within a second only the newest is told, when there is room again."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, *, counted: bool) -> None:
+        self._progress, self._counted = progress, counted
+        self._times: deque[float] = deque(maxlen=_MOST)  # of the newest notifications
+        self._held: ProgressEvent | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._nodes = self._done = 0
         self.failed: dict[str, str] = {}
         """The path of each node that failed and was not handled."""
@@ -54,19 +61,39 @@ class Steps:
 
     def _tell(self, more: int, message: str) -> None:
         self._done += more
-        total = 2 * self._nodes
-        self._progress.tell(ProgressEvent(self._done, total if self._done <= total else None, message))
+        self._held = ProgressEvent(self._done, 2 * self._nodes if self._counted else None, message)
+        if self._timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        if len(self._times) < _MOST or loop.time() >= self._times[0] + _SECOND:
+            self.flush()
+        else:
+            self._timer = loop.call_at(self._times[0] + _SECOND, self.flush)
+
+    def flush(self) -> None:
+        """Tell what is held back."""
+        held = self._held
+        self.drop()
+        if held is not None:
+            self._times.append(asyncio.get_running_loop().time())
+            self._progress.tell(held)
+
+    def drop(self) -> None:
+        """Forget what is held back: nobody listens any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._held = None
 
 
 async def executed(
-    app: App, execute: Execute, args: dict[str, Json], run_id: str | None, asked: Asked
+    app: App, execute: Execute, args: dict[str, Json], run_id: str | None, asked: Asked, *, counted: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What the run gave, and the paths of what failed in it; cancelled, it is stopped first, which its record says."""
     import anyio
 
     own = run_id or new_run_id()
     progress = Progress(asked.on_progress)
-    steps = Steps(progress)
+    steps = Steps(progress, counted=counted)
     task = asyncio.ensure_future(execute(args, own, steps.take))
     try:
         await asyncio.wait([task])
@@ -76,6 +103,8 @@ async def executed(
             await asyncio.wait([task], timeout=_STOPPING)
             task.cancel()
             await asyncio.wait([task], timeout=_STOPPING)
+        steps.drop()
         raise
+    steps.flush()
     await progress.flush()
     return task.result().to_dict(), steps.failed

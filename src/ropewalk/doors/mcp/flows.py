@@ -15,6 +15,7 @@ from ...config.flow_files import flow_files, stamp
 from ...engine.flowtool import tool_name, value_of
 from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
+from ...ir import bodies
 from ...values import Json, digest
 from .answers import failed, flow_failed, given
 from .execution import Execute, executed
@@ -87,14 +88,15 @@ class Flows:
         if known is not None and known[0] == now:
             return known[1]
         loaded: Loaded | None = None
-        self.broken.pop(str(file), None)
+        before = self.broken.pop(str(file), None)
         try:
             found = self._app.load(file)
             self._app.ensure(found)
             loaded = found
         except (InvalidFlow, NotFound) as error:
             self.broken[str(file)] = str(error)
-            log.warning("%s is not offered: %s", file, error)
+            if str(error) != before:  # it is looked at again whenever the toolbox changes
+                log.warning("%s is not offered: %s", file, error)
         self._known[file] = (now, loaded)
         return loaded
 
@@ -124,12 +126,14 @@ class Flows:
 
     def _offer(self, id: str, loaded: Loaded, execute: Execute, *, own: bool = False) -> Offered:
         tool = self._app.as_tool(loaded)
+        # How often the nodes of a block run, nobody knows before.
+        counted = not any(bodies(node) for node in loaded.flow.body.nodes)
 
         async def call(args: dict[str, Json], asked: Asked) -> Any:
             run_id = None if asked.key is None else f"mcp-{digest([id, asked.key])}"
-            result, paths = await executed(self._app, execute, args, run_id, asked)
+            result, paths = await executed(self._app, execute, args, run_id, asked, counted=counted)
             if result.get("status") == "waiting":
-                return _waits(result)
+                return _waits(result, named=asked.key is not None)
             about = {"runId": result.get("executionId"), "status": result.get("status")}
             try:
                 value = value_of(result)
@@ -148,13 +152,18 @@ class Flows:
         )
 
 
-def _waits(result: dict[str, Any]) -> Any:
-    """There is no result yet, and it is not for the client to wait: it may take days."""
+def _waits(result: dict[str, Any], *, named: bool) -> Any:
+    """There is no result yet, and it is not for the client to wait: it may take days. Only a call that is `named` by
+    its key can be made again for the same run."""
     run_id, listed = result.get("executionId"), result.get("waitingFor") or []
-    named = ", ".join(str(one.get("approval") or one.get("event")) for one in listed)
-    how = "answer with `ropewalk runs approve` or `runs send`; the same call under the same key then has the result"
+    asks = ", ".join(str(one.get("approval") or one.get("event")) for one in listed)
+    how = "answer with `ropewalk runs approve` or `runs send`; "
+    if named:
+        how += "the same call under the same key then has the result"
+    else:
+        how += f"`ropewalk resume {run_id}` then goes on with it and prints the result; a new call starts a new run"
     about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed}
-    return failed(f"no result yet: run {run_id} waits for {named or 'an event'}; {how}", about)
+    return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}; {how}", about)
 
 
 def _missed(result: dict[str, Any]) -> str:
