@@ -34,3 +34,14 @@ def test_what_is_wrong_is_told_once(project: Any) -> None:
     done = project("run", "x.yaml")
     assert done.code == 3
     assert done.err.count("unknown tool 'none'") == 1
+
+
+def test_an_errors_text_is_shown_up_to_a_length_and_kept_whole(project):
+    node = f"{{id: a, type: tool, tool: fail, params: {{why: {'x' * 100_000}}}}}"
+    project.write("long.yaml", f"kind: chain\nerrorStrategy: continue\nnodes:\n  - {node}\n")
+    shown = project("run", "long.yaml")
+    assert "98,000 more characters; --json tells all" in shown.out
+    assert 2000 < len(shown.out) + len(shown.err) < 4000
+    assert "x" * 100_000 in project("run", "long.yaml", "--json").out
+    called = project("tools", "call", "fail", "why=" + "x" * 100_000)
+    assert 2000 < len(called.out) + len(called.err) < 4000

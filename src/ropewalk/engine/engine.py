@@ -322,7 +322,7 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
     """The ending in the words of its notation, and the status that stands in the store."""
     result, error = job.render(ending), ending.error
     told = None if error is None else {"message": str(error), "kind": type(error).__name__}
-    counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), error is not None)}
+    counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), int(error is not None))}
     return result, await run.log.finish(ending.status, result, told, **counts)
 
 
