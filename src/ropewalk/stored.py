@@ -19,7 +19,6 @@ from .errors import InvalidFlow, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
 from .journal.offloop import off_loop
 from .runs import iso
-from .source import load
 from .values import Json, closest, is_json
 
 if TYPE_CHECKING:
@@ -106,6 +105,8 @@ class StoredDefinitions(Generic[Made, Line, Result]):
                 text = json if isinstance(json, str) else json.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise InvalidFlow([Problem(path="", message=f"not UTF-8: {error.reason} at {error.start}")]) from error
+            from .source import load  # files and their places: most who store definitions have none
+
             document = load(text, form="json").data
         if not isinstance(document, Mapping):
             raise InvalidFlow([Problem(path="", message=f"an exported {self.kind} is a JSON object")])

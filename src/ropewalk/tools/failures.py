@@ -17,7 +17,6 @@ from ..errors import (
     ValidationFailed,
 )
 from ..errors.foreign import text_of, with_type
-from ..source import visible
 from .route import MissingHandler
 from .tool import ToolBackend
 
@@ -46,6 +45,8 @@ class Failures:
                 error.__cause__ = cause
                 return error
         if isinstance(cause, ToolNotApproved):  # its server changed it in the meantime
+            from ..source import visible  # 20 ms, and most tools are as they were approved
+
             log.warning("%s is refused: %s", self.tool_id, visible(cause.differs))
             return ToolNotApproved(self.tool_id, cause.op, cause.differs, said=cause.reason, backend=self.backend)
         if isinstance(cause, ValidationFailed) and cause.backend is None and cause.problems:
