@@ -93,7 +93,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         return can_be(execution_id) and self.app.runs.stop(execution_id)
 
     def _run(self, execution_id: str) -> Any:
-        return self.store.get_run(execution_id) if can_be(execution_id) else None
+        return self.store.get_run(execution_id, so_far=True) if can_be(execution_id) else None
 
     def _status(self, row: Any) -> dict[str, Json]:
         return {

@@ -62,12 +62,18 @@ def test_what_runs_wait_for_is_found_without_what_else_they_recorded(store: Stor
         await logs["had"].take([paid()])
         await logs["ended"].finish("completed", {})
         assert await logs["b-parked"].park(None)
+        store.send("waits", "other", {"much": 1}, id="s")
         found = store.waits()
         assert list(found) == ["b-parked", "had", "waits"]
-        assert {id: [(e.path, e.data) for e in open_waits(seen)] for id, seen in found.items()} == {
+        assert {id: [(e.path, e.data) for e in open_waits(seen)] for id, (seen, _) in found.items()} == {
             "b-parked": [("w", asked)],
             "had": [],
             "waits": [("w", asked)],
+        }
+        assert {id: [(s.id, s.name) for s in kept] for id, (_, kept) in found.items()} == {
+            "b-parked": [],
+            "had": [],
+            "waits": [("s", "other")],
         }
 
     run(test())

@@ -67,7 +67,7 @@ class Binder(Generic[Within]):
         elif isinstance(value, list):
             for i, inner in enumerate(value):
                 self._texts(inner, f"{path}[{i}]")
-        elif isinstance(value, str):
+        elif isinstance(value, str) and ("$" in value[1:] or "{{" in value):  # else it is not read a second time
             for text in plain_parts(value):
                 for found in _SEEMS_MEANT.finditer(text):
                     root, rest = found[1] or found[3], found[2] or found[4] or ""

@@ -275,7 +275,7 @@ class Store(UseStore, Protocol):
         """Every version of a definition that is kept, newest first."""
         ...
 
-    def get_run(self, id: str, /) -> RunRow | None: ...
+    def get_run(self, id: str, /, *, so_far: bool = False) -> RunRow | None: ...  # with the results of one that goes on
 
     def list_runs(
         self,
@@ -305,8 +305,8 @@ class Store(UseStore, Protocol):
         """Everything recorded, in order; empty for an unknown run."""
         ...
 
-    def waits(self) -> dict[str, list[Entry]]:
-        """Of the runs that go on and have come to a wait, by id: `open_waits` can be read from it."""
+    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
+        """Of the runs that go on and have come to a wait, by id: what `open_waits` is read from; the signals kept."""
         ...
 
     def request_stop(self, run_id: str, /) -> bool:

@@ -43,10 +43,10 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             started = [(r.new.kind, r.new.definition_id, r.new.fingerprint) for r in self._runs.values()]
             return [dataclasses.replace(d, run_count=started.count((kind, id, d.fingerprint))) for d in known]
 
-    def get_run(self, id: str) -> RunRow | None:
+    def get_run(self, id: str, *, so_far: bool = False) -> RunRow | None:
         with self._lock:
             record = self._runs.get(id)
-            return record.row() if record else None
+            return record.row(so_far=so_far) if record else None
 
     def list_runs(
         self,
@@ -86,10 +86,14 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
                 return []
             return record.history()
 
-    def waits(self) -> dict[str, list[Entry]]:
+    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
         with self._lock:
-            going = {id: record.history() for id, record in self._runs.items() if record.status not in ENDS}
-        return {id: found for id, found in sorted(going.items()) if any(entry.kind == "wait" for entry in found)}
+            going = {id: (r.history(), r.signals) for id, r in self._runs.items() if r.status not in ENDS}
+        return {
+            id: (entries, [signal for signal in signals if signal.taken is None])
+            for id, (entries, signals) in sorted(going.items())
+            if any(entry.kind == "wait" for entry in entries)
+        }
 
     def request_stop(self, run_id: str) -> bool:
         with self._lock:

@@ -42,7 +42,8 @@ class Record:
         self.signals: Sequence[Signal] = ()
         self.due: float | None = None
 
-    def row(self) -> RunRow:
+    def row(self, *, so_far: bool = False) -> RunRow:
+        """The run; one that goes on with the results that it has `so_far`."""
         new = self.new
         return RunRow(
             id=new.id,
@@ -62,7 +63,7 @@ class Record:
             epoch=self.epoch,
             spent=self.spent,
             current_node=self.current_node,
-            result_count=self.results_so_far(),
+            result_count=self._results_so_far() if so_far else self.result_count,
             error_count=self.error_count,
             stop_requested=self.stop_requested,
             parent=new.parent,
@@ -72,9 +73,9 @@ class Record:
 
     def light(self) -> RunRow:
         """The row without its large values."""
-        return dataclasses.replace(self.row(), input=None, context=None, document=None, result=None)
+        return dataclasses.replace(self.row(so_far=True), input=None, context=None, document=None, result=None)
 
-    def results_so_far(self) -> int:
+    def _results_so_far(self) -> int:
         """How many nodes have a result; of a run that goes on those that are done."""
         if self.status in ENDS:
             return self.result_count

@@ -35,7 +35,9 @@ _RUN: Final = """
 _RESULTS: Final = """CASE WHEN status IN ('running', 'waiting') THEN
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')
             AND entry.path NOT LIKE '%/%') ELSE result_count END"""
-RUN: Final = _RUN.format(results=_RESULTS, more=", input, context, document, result")
+_LARGE: Final = ", input, context, document, result"
+RUN: Final = _RUN.format(results="result_count", more=_LARGE)
+RUN_SO_FAR: Final = _RUN.format(results=_RESULTS, more=_LARGE)  # which goes through the entries of a run that goes on
 RUN_LIGHT: Final = _RUN.format(results=_RESULTS, more="")
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
 _WAITS: Final = """

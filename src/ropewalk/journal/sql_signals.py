@@ -15,6 +15,10 @@ from .sql_rows import UPSERT, keep, load
 
 _LOCK: Final = "UPDATE run SET stop_requested = stop_requested WHERE {} = ? RETURNING seq, status"
 _SIGNALS: Final = "SELECT id, name, payload, sent, taken FROM signal WHERE run = ? {} ORDER BY seq"
+_KEPT: Final = """
+    SELECT run.id, signal.id, signal.name, sent FROM signal JOIN run ON run.seq = signal.run
+    WHERE taken IS NULL AND status IN ('running', 'waiting') ORDER BY signal.seq
+"""
 _ENTRY: Final = f"""
     INSERT INTO entry (run, path, kind, node, data, digest, started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?) {UPSERT}
 """
@@ -26,6 +30,14 @@ def signals(connection: Connection, seq: int, where: str = "", *values: str | fl
         Signal(id=id, name=name, payload=load(connection, payload), sent=sent, taken=taken)
         for id, name, payload, sent, taken in fetch(connection, _SIGNALS.format(where), (seq, *values))
     ]
+
+
+def kept(connection: Connection) -> dict[str, list[Signal]]:
+    """What was sent to runs that go on and no wait has taken, by run, in order; without the payloads."""
+    found: dict[str, list[Signal]] = {}
+    for run_id, id, name, sent in fetch(connection, _KEPT, ()):
+        found.setdefault(run_id, []).append(Signal(id=id, name=name, sent=sent))
+    return found
 
 
 def send(connection: Connection, run_id: str, signal: Signal, payload: Packed) -> tuple[int, bool]:

@@ -25,8 +25,8 @@ from .lease import me
 from .news import Hear, News
 from .signal import outgoing
 from .sql_log import SqlLog, packed_value
-from .sql_rows import RUN, RUN_LIGHT, entries, keyed, runs, waits
-from .sql_signals import send, signals
+from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, runs, waits
+from .sql_signals import kept, send, signals
 from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
 from .watch import Watch
@@ -82,8 +82,8 @@ class SqlStore(SqlUses):
 
     # --- runs -----------------------------------------------------------------------------
 
-    def get_run(self, id: str) -> RunRow | None:
-        found = self._runs(f"{RUN} WHERE run.id = ?", [id]) if is_json(id) else []
+    def get_run(self, id: str, *, so_far: bool = False) -> RunRow | None:
+        found = self._runs(f"{RUN_SO_FAR if so_far else RUN} WHERE run.id = ?", [id]) if is_json(id) else []
         return found[0] if found else None
 
     def list_runs(
@@ -127,8 +127,12 @@ class SqlStore(SqlUses):
 
         return self._writer.read(look)
 
-    def waits(self) -> dict[str, list[Entry]]:
-        return self._writer.read(waits)
+    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
+        def look(connection: Connection) -> dict[str, tuple[list[Entry], list[Signal]]]:
+            sent = kept(connection)
+            return {id: (found, sent.get(id, [])) for id, found in waits(connection).items()}
+
+        return self._writer.read(look)
 
     def orphans(self, limit: int = 100) -> list[RunRow]:
         return self._writer.read(lambda c: find_orphans(c, self.patience, limit))

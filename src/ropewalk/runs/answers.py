@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..engine.waits import APPROVAL
 from ..errors import JournalConflict, NotFound, NotWaiting, RunEnded
-from ..journal.journal import ENDS, Entry, RunRow, Wanted
+from ..journal.journal import ENDS, Entry, RunRow, Signal, Wanted
 from ..journal.signal import given
 from ..journal.waiting import iso, open_waits, shown, worded
 from ..values import Json
@@ -20,21 +20,23 @@ if TYPE_CHECKING:
 def waiting(runs: Runs, run_id: str | None) -> list[dict[str, Json]]:
     """See `Runs.waiting`."""
     if run_id is None:
-        going = runs.store.waits()
-        return [{"runId": id, **wait} for id, history in going.items() for wait in unanswered(runs, id, history)]
+        going = runs.store.waits().items()
+        return [{"runId": id, **wait} for id, (history, kept) in going for wait in _left(open_waits(history), kept)]
     if _known(runs, run_id).status in ENDS:
         return []
     return [{"runId": run_id, **wait} for wait in unanswered(runs, run_id, runs.history(run_id))]
 
 
 def unanswered(runs: Runs, run_id: str, history: Iterable[Entry]) -> list[dict[str, Json]]:
-    """What is still to be answered: open waits, but those that get what is kept until somebody executes the run."""
+    """What of a run is still to be answered."""
     waits = open_waits(history)
-    if not waits:
-        return []
-    kept = [signal for signal in runs.store.signals(run_id) if signal.taken is None]
+    return _left(waits, runs.store.signals(run_id)) if waits else []
+
+
+def _left(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[dict[str, Json]]:
+    """The open waits, but those that get what is kept until somebody executes the run."""
     wanted = [Wanted(_signal(wait), wait.path, wait.node, wait.data["due"]) for wait in waits]
-    answered = {wait.path for wait, _ in given(wanted, kept)}
+    answered = {wait.path for wait, _ in given(wanted, [signal for signal in sent if signal.taken is None])}
     return [shown(wait) for wait in waits if wait.path not in answered]
 
 

@@ -104,7 +104,7 @@ class Runs:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
 
-        row = self.store.get_run(run_id)
+        row = self.store.get_run(run_id, so_far=True)
         if row is None:
             return None
         history = self.history(run_id)

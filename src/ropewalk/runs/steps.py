@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 from ..events import Event
@@ -74,15 +73,16 @@ def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str,
         elif entry.kind == "node" and entry.data is None and without_attempts(entry.path) in around:
             del row["value"]
         found.append(row)
-    return found + _unrecorded(run, found)
+    return found + _unrecorded(run, listed, found)
 
 
-def _unrecorded(run: RunRow | None, found: list[dict[str, Json]]) -> list[dict[str, Json]]:
+def _unrecorded(run: RunRow | None, listed: list[Entry], found: list[dict[str, Json]]) -> list[dict[str, Json]]:
     """The failures that ended a run and are no entry of their own, as they come of what is recorded: of a refused
-    approval, of an expression. Their nodes are failed like any other."""
+    approval, of an expression. Their nodes are failed like any other, since they began to wait."""
     if run is None or run.ended_at is None or not isinstance(run.result, dict):
         return []
     told = {without_attempts(str(row["path"])) for row in found if row["status"] == "failed"}
+    begun = {entry.path: entry for entry in reversed(listed)}
     errors: Any = run.result.get("errors")
     made: list[dict[str, Json]] = []
     for error in errors if isinstance(errors, list) else ():
@@ -90,18 +90,10 @@ def _unrecorded(run: RunRow | None, found: list[dict[str, Json]]) -> list[dict[s
         if not path or without_attempts(path) in told:
             continue
         data = {"message": error.get("message"), "kind": error.get("kind")}
-        entry = Entry(path, "attempt", error.get("nodeId") or path, data, "", run.ended_at, run.ended_at)
-        row = {**step(entry), "replayed": False}
-        before = [one for one in found if one["path"] == path]
-        if before:  # as long as it waited
-            row |= {"node": before[0]["node"], "started": before[0]["started"]}
-            row["ms"] = _ms(str(row["started"]), str(row["ended"]))
-        made.append(row)
+        before = begun.get(path)
+        node, since = (error.get("nodeId") or path, run.ended_at) if before is None else (before.node, before.started)
+        made.append({**step(Entry(path, "attempt", node, data, "", since, run.ended_at)), "replayed": False})
     return made
-
-
-def _ms(started: str, ended: str) -> float:
-    return round((datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds() * 1000, 3)
 
 
 def _around(entries: Iterable[Entry]) -> set[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from cyclopts import Parameter, validators
@@ -30,8 +31,8 @@ from .waiting import Stay, Wait, again, waits
 
 if TYPE_CHECKING:
     from ...app import App
+    from ...definitions import Source
 
-Work: TypeAlias = "Callable[[App, Interrupts], Awaitable[Answer]]"
 _RESULTS = ("finalState", "data", "result", "results", "variables")
 _HERE = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
 _MARK = {"completed": "✓", "partial": "~", "waiting": "…"}
@@ -75,51 +76,43 @@ def run(
     if request is not None and (wait is False or queue is not None or priority != 100):
         raise InvalidInput([Problem(path="--request", message=_HERE)])
 
-    async def put(app: App, on_event: Callable[[Event], None] | None) -> str:
+    async def put(app: App, definition: Source, on_event: Callable[[Event], None] | None) -> str:
         return await app.submit(
-            source, given, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency,
+            definition, given, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency,
             queue=queue, priority=priority,
         )  # fmt: skip
 
-    async def only_put(app: App, _: Interrupts) -> Answer:
-        return await _put(app, await put(app, None))
-
-    async def start(app: App, on_event: Callable[[Event], None]) -> Any:
+    async def start(definition: Source, app: App, on_event: Callable[[Event], None]) -> Any:
         if queue is not None or priority != 100:
-            return await app.wait(await put(app, on_event), on_event=on_event, park=not wait)
+            return await app.wait(await put(app, definition, on_event), on_event=on_event, park=not wait)
         return await app.run(
-            source, given, run_id=id, variables=variables or None, on_event=on_event, request=request,
+            definition, given, run_id=id, variables=variables or None, on_event=on_event, request=request,
             concurrency=concurrency, state=seed, keep_state=keep_state, park=not wait,
         )  # fmt: skip
 
-    shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
-    work = followed(start, source=source, engine=engine, **shown) if wait is not False else only_put
-    work = _warned(work, source, variables)
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        definition = await _warned(app, source, variables)
+        if wait is False:
+            return await _put(app, await put(app, definition, None))
+        told: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
+        return await followed(partial(start, definition), source=source, engine=engine, **told)(app, interrupts)
+
     return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
-def _warned(work: Work, source: Path, given: Collection[str]) -> Work:
-    """The same work after `_warn`."""
-
-    async def warned(app: App, interrupts: Interrupts) -> Answer:
-        await _warn(app, source, given)
-        return await work(app, interrupts)
-
-    return warned
-
-
-async def _warn(app: App, source: Path, given: Collection[str]) -> None:
-    """Say what is doubtful in a definition that is about to run, on standard error; what is wrong is told by who runs
-    it, and so is a tool that is not there. Variables that are `given` are not missed."""
+async def _warned(app: App, source: Path, given: Collection[str]) -> Source:
+    """The definition, read, after what is doubtful in it is said on standard error. What is wrong is told by who runs
+    it, and so is a tool that is not there; variables that are `given` are not missed."""
     try:
         loaded = await app.definitions.connected(source, app.connect_for)
         checked = app.definitions.check(loaded, unknown_tools="certain")
     except RopewalkError:
-        return  # which the run meets again, and tells
+        return source  # whoever runs it meets this again, and tells
     if not checked.problems:
         for warning in checked.warnings:
             if warning.keyword != UNKNOWN_TOOL and warning.keyword not in {f"{UNSET} {name}" for name in given}:
                 tell(f"warning: {render(warning)}", logging.WARNING)
+    return loaded
 
 
 async def _put(app: App, run_id: str) -> Answer:
