@@ -1,25 +1,36 @@
 """Make src/ropewalk/select/words.npz: word vectors and nearest words out of all-MiniLM-L6-v2.
 
-    python bench/select_words.py TOKENIZER.json MODEL.onnx [OUT.npz]
+    python bench/select_words.py TEXTS.txt [MODEL.onnx [OUT.npz]]
 
-The model (sentence-transformers/all-MiniLM-L6-v2, Apache-2.0) as ONNX and its tokenizer are given by path; needs
-`onnxruntime`. Each word piece goes through the model by itself; what comes out is centred, reduced to 128 numbers by
-its principal components, brought to one length and rounded to int8. Only pieces of latin letters are kept, whole words
-first, in the order of the tokenizer's vocabulary, which is by frequency. No tool or query has any part in it.
+Takes some minutes, and `onnxruntime` and `scipy`; without a path the model of the extra `minilm`. Each word piece goes
+through the model by itself, which gives the nearest words. Then its vector is taught: so that the sum of the vectors of
+the words of a text points where the model's vector of that text does, reduced to 128 numbers by their principal
+components; TEXTS.txt (see select_texts.py) has one text a line. A vector's direction is rounded to int8, its length
+kept beside it. Only pieces of latin letters are kept, whole words first, in the order of the model's vocabulary, which
+is by frequency. No tool or query has any part in it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnxruntime
 import Stemmer
 
+from ropewalk.select.embed import MiniLM
+from ropewalk.select.lexicon import Lexicon
+from ropewalk.select.text import normalised, told
+from ropewalk.select.wordpiece import WordPiece
+
 SIZE, NEIGHBOURS, LEAST = 128, 8, 0.5
+LONGEST = 64  # pieces of a text that the model reads
+ROUNDS, STEP = 60, 0.02  # of the descent
+HOLD = 0.3  # how hard a vector is held to what the model makes of its word alone
+SEEN_LATER = 20  # one text in so many is not learnt from, and tells how well it goes
 
 # Words of software and of everyday requests that the tokenizer has only in pieces.
 MORE = """
@@ -57,20 +68,16 @@ divide percentage percentages median variance deviation correlation probability 
 fahrenheit celsius currency currencies converter converters conversion"""
 
 
-def model_vectors(model: str, rows: list[list[int]]) -> np.ndarray:
-    """What the model makes of each word alone; `rows` are the pieces of each."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model, options)
+def model_vectors(model: MiniLM, rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """What the model makes of some texts, each given by its pieces."""
     out = np.zeros((len(rows), 384), np.float32)
-    for length in sorted({len(row) for row in rows}):
-        same = [n for n, row in enumerate(rows) if len(row) == length]
-        for start in range(0, len(same), 512):
-            block = same[start : start + 512]
-            tokens = np.array([[101, *rows[n], 102] for n in block], np.int64)
-            names = ("input_ids", "attention_mask", "token_type_ids")
-            fed = dict(zip(names, (tokens, np.ones_like(tokens), np.zeros_like(tokens)), strict=True))
-            out[block] = session.run(None, fed)[0].mean(1)
+    by_length: dict[int, list[int]] = {}
+    for n, row in enumerate(rows):
+        by_length.setdefault(len(row), []).append(n)
+    for _, same in sorted(by_length.items()):
+        for start in range(0, len(same), 64):
+            block = same[start : start + 64]
+            out[block] = model.read(np.array([rows[n] for n in block], np.int64))
     return out
 
 
@@ -105,27 +112,71 @@ def nearest(vectors: np.ndarray, words: list[str]) -> tuple[np.ndarray, np.ndarr
     return near, like
 
 
-def main(tokenizer: str, model: str, out: str) -> None:
-    vocabulary = json.loads(Path(tokenizer).read_text("utf-8"))["model"]["vocab"]
+def taught(lexicon: Lexicon, raw: np.ndarray, texts: list[str], wanted: np.ndarray) -> np.ndarray:
+    """Vectors whose sums over the words of a text point where `wanted` does; `raw` has what they begin with."""
+    from scipy.sparse import csr_matrix
+
+    counted: list[tuple[int, int, float]] = []
+    for n, text in enumerate(texts):
+        rows, weights = lexicon.parts([(plain, 1.0) for _, plain in told(normalised(text), 200)])
+        counted += zip([n] * len(rows), rows, weights, strict=True)
+    row, column, weight = map(np.array, zip(*counted, strict=True))
+    words = csr_matrix((weight.astype(np.float32), (row, column)), (len(texts), len(raw)))
+    enough = np.diff(words.indptr) > 1
+    words, wanted = words[enough], wanted[enough] - wanted[enough].mean(0)
+    axes = np.linalg.eigh(wanted.T @ wanted)[1][:, ::-1][:, :SIZE]
+    wanted, first = unit(wanted @ axes), unit(unit(raw) @ axes) * lexicon.weights[:, None]
+    later = np.arange(len(wanted)) % SEEN_LATER == 0
+    seen, goal, back = words[~later], wanted[~later], words[~later].T.tocsr()
+    found, mean_slope, size = first.copy(), np.zeros_like(first), np.zeros_like(first)
+    for step in range(1, ROUNDS + 1):
+        made = seen @ found
+        length = np.linalg.norm(made, axis=1, keepdims=True) + 1e-6
+        made /= length
+        slope = back @ (((made * goal).sum(1, keepdims=True) * made - goal) / length) + HOLD * (found - first)
+        mean_slope, size = 0.9 * mean_slope + 0.1 * slope, 0.99 * size + 0.01 * slope**2
+        found -= STEP * (mean_slope / (1 - 0.9**step)) / (np.sqrt(size / (1 - 0.99**step)) + 1e-6)
+        if step % 10 == 0:
+            alike = [float((unit(words[some] @ found) * wanted[some]).sum(1).mean()) for some in (~later, later)]
+            print(f"round {step}: likeness {alike[0]:.3f} to texts learnt from, {alike[1]:.3f} to others", flush=True)
+    return found.astype(np.float32)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 1e-9)
+
+
+def main(texts_file: str, model_file: str | None, out: Path) -> None:
+    model, tokenizer = MiniLM(model_file, threads=2), WordPiece()
+    vocabulary = tokenizer.numbers
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)
     whole = [word for word in ordered if re.fullmatch("[a-z]+", word) and len(word) > 1]
     parts = [word for word in ordered if re.fullmatch("##[a-z]+", word)] + [chr(97 + n) for n in range(26)]
     whole += sorted({word for word in MORE.split() if word.isascii()} - set(whole))
     kept = [*whole, *parts]
-    raw = model_vectors(model, [[vocabulary[w]] if w in vocabulary else pieces(w, vocabulary) for w in kept])
+    first, last = vocabulary["[CLS]"], vocabulary["[SEP]"]
+    alone = [[vocabulary[w]] if w in vocabulary else pieces(w, vocabulary) for w in kept]
+    raw = model_vectors(model, [[first, *row, last] for row in alone])
     raw -= raw.mean(0)
-    unit = raw / np.linalg.norm(raw, axis=1, keepdims=True)
-    near, like = nearest(unit[: len(whole)], whole)
-    _, _, axes = np.linalg.svd(raw, full_matrices=False)
-    small = raw @ axes[:SIZE].T
-    small /= np.linalg.norm(small, axis=1, keepdims=True)
-    scale = 127 / np.abs(small).max()
-    vectors = np.round(small * scale).astype(np.int8)
-    text = np.frombuffer("\n".join(kept).encode(), np.uint8)
-    np.savez(out, words=text, vectors=vectors, near=near, like=like)
-    print(f"{len(whole)} words and {len(parts)} parts, {Path(out).stat().st_size / 1e6:.1f} MB -> {out}")
+    near, like = nearest(unit(raw[: len(whole)]), whole)
+    table: dict[str, Any] = {"words": np.frombuffer("\n".join(kept).encode(), np.uint8), "near": near, "like": like}
+    blank = {"vectors": np.zeros((len(kept), SIZE), np.int8), "lengths": np.zeros(len(kept), np.float16)}
+    texts = Path(texts_file).read_text("utf-8").splitlines()
+    wanted = unit(model_vectors(model, [tokenizer(text, LONGEST) for text in texts]))
+    print(f"{len(texts)} texts read", flush=True)
+    vectors = taught(Lexicon({**table, **blank}), raw, texts, wanted)
+    lengths = np.linalg.norm(vectors, axis=1)
+    small = unit(vectors)
+    np.savez(
+        out,
+        **table,
+        vectors=np.round(small * 127 / np.abs(small).max()).astype(np.int8),
+        lengths=lengths.astype(np.float16),
+    )
+    print(f"{len(whole)} words and {len(parts)} parts, {out.stat().st_size / 1e6:.1f} MB -> {out}")
 
 
 if __name__ == "__main__":
     default = Path(__file__).parents[1] / "src/ropewalk/select/words.npz"
-    main(sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else str(default))
+    given = dict(enumerate(sys.argv))
+    main(given[1], given.get(2) or None, Path(given.get(3, default)))

@@ -18,6 +18,7 @@ SELECT-LEGACY-2     past success moves a score by up to 20 % either way
 SELECT-HYBRID-1     hybrid finds the tool a request needs
 SELECT-HYBRID-2     long requests are split into clauses; a request may need several tools
 SELECT-HYBRID-3     quoted literals, e-mails, URLs and small talk weigh less
+SELECT-HYBRID-4     short forms in names stand for the words they are short for, and the other way round
 SELECT-THRESHOLD-1  the score is a calibrated confidence in [0, 1]; "no fitting tool" is an answer
 SELECT-FILTER-1     excludeTools, allowTools and category apply before the cut
 SELECT-FILTER-2     equal names in different namespaces; the namespace filter

@@ -36,6 +36,19 @@ def test_the_tool_a_request_needs_is_first(selector: Selector, query: str, first
     assert names(selector.select(query))[0] == first
 
 
+def test_short_forms_in_names_are_known() -> None:
+    """SELECT-HYBRID-4"""
+    terse = Selector([definition(name, "") for name in ("rm_dir", "list_msgs", "auth_usr", "calc_avg", "img_info")])
+    for query, first in (
+        ("delete the directory", "rm_dir"),
+        ("which messages are there", "list_msgs"),
+        ("authenticate a user", "auth_usr"),
+        ("the average of these numbers", "calc_avg"),
+        ("information about an image", "img_info"),
+    ):
+        assert names(terse.select(query, threshold=0))[0] == first
+
+
 def test_a_result_has_what_is_documented_and_explains_itself(selector: Selector) -> None:
     """SELECT-RESULT-1 SELECT-RESULT-2"""
     result = selector.select("weather forecast for Rome")

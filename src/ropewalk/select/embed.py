@@ -75,12 +75,16 @@ class MiniLM:
         return np.stack([self.embed_query(text) for text in texts]) if texts else np.zeros((0, 1), np.float32)
 
     def embed_query(self, text: str) -> Array:
-        with self._lock:
-            ids = np.array([self._tokenizer(text, LONGEST)], np.int64)
-            given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-            out = self._session.run(None, {name: given[name] for name in self._inputs})[0]
-        vector: Array = (out[0].mean(0) if out.ndim == 3 else out[0]).astype(np.float32)
+        vector: Array = self.read(np.array([self._tokenizer(text, LONGEST)], np.int64))[0]
         return vector
+
+    def read(self, ids: Array) -> Array:
+        """What the model makes of some texts of as many pieces each, given by their numbers: one row for each."""
+        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        with self._lock:
+            out = self._session.run(None, {name: given[name] for name in self._inputs})[0]
+        rows: Array = (out.mean(1) if out.ndim == 3 else out).astype(np.float32)
+        return rows
 
 
 class SentenceTransformer:
@@ -135,9 +139,10 @@ def _packaged() -> Path:
 
 
 def model_text(card: Card) -> str:
-    """What a model reads of a tool: the words of its name, then its description and the names of its parameters."""
+    """What a model reads of a tool: its description, then the words of its name and the names of its parameters. What
+    comes first counts most with a model, and a name may say nothing."""
     name = " ".join(dict.fromkeys(word.plain for word in words(normalised(card.name))[:12]))
-    return f"{name}. {card.description[:600]} {card.texts[2][:120]}".strip()
+    return f"{card.description[:600]} {name}. {card.texts[2][:120]}".strip()
 
 
 class Vectors:

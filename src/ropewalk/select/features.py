@@ -17,7 +17,7 @@ from .contents import BITS, pairs_of, signatures, trigrams
 from .index import FIELD_BITS, FIELD_MASK, Index, unpacked
 from .lexicon import lexicon, products
 from .request import Request, Term
-from .synonyms import groups
+from .synonyms import groups, shortened
 from .text import STOP, stemmer
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -30,6 +30,7 @@ NAMES: Final = (
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing")
 WHOLE: Final = 0.4  # what a request of several clauses counts as a whole; the rest is the clauses', by what they say
 SYNONYM: Final = 0.5
+SHORTENED: Final = 0.9  # the one for the other
 CORRECTED: Final = 0.9
 RELATED: Final = 0.8  # of the likeness that the lexicon gives
 LEAST_LIKE: Final = 0.55
@@ -149,6 +150,7 @@ def _alike(stem: str, plain: str) -> tuple[tuple[str, float], ...]:
     """The stems of words that mean much the same, whatever the tools."""
     stems = stemmer()
     found = [(other, SYNONYM) for other in groups().get(stem, ())]
+    found.extend((other, SHORTENED) for other in shortened().get(stem, ()))
     found.extend((stems(word), RELATED * like) for word, like in lexicon().near(plain) if like >= LEAST_LIKE)
     return tuple(found)
 

@@ -1,16 +1,16 @@
 """General knowledge of words, the same for every registry: how common one is, what it is like, and its vector.
 
-`words.npz` is made by `bench/select_words.py` from the word pieces of all-MiniLM-L6-v2 (Apache-2.0): some 26,000
-pieces in the order of their frequency, each with a vector of 128 small numbers and, for whole words, the nearest
-words. No model is run here: the vector of a text is the weighted mean of those of its words. Refused: other
-languages than the model's (English); a word that is not there and cannot be put together has no vector.
+`words.npz` is made by `bench/select_words.py` with all-MiniLM-L6-v2 (Apache-2.0): some 26,000 of its word pieces in the
+order of their frequency, each with a vector of 128 numbers and, for whole words, the nearest words. No model is run
+here: the vector of a text is the weighted sum of those of its words, which were taught to give what the model would.
+Refused: other languages than the model's (English); a word that is not there and cannot be put together has no vector.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
@@ -25,13 +25,13 @@ _SHORT: Final = frozenset(("ai", "id", "ip", "pr", "qr", "tv"))
 
 
 class Lexicon:
-    """The table in memory; made once per process by `lexicon`."""
+    """The table in memory; made once per process by `lexicon`, of the file that comes with it."""
 
-    def __init__(self) -> None:
-        with (files(__package__) / "words.npz").open("rb") as file, np.load(file) as table:
-            pieces: list[str] = table["words"].tobytes().decode().split("\n")
-            self.vectors: Vector = table["vectors"]
-            self._near, self._like = table["near"], table["like"]
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        pieces: list[str] = table["words"].tobytes().decode().split("\n")
+        self.vectors: Vector = table["vectors"]
+        self._lengths: Vector = table["lengths"].astype(np.float32)
+        self._near, self._like = table["near"], table["like"]
         self._pieces = pieces
         self._row = {piece: row for row, piece in enumerate(pieces)}
         self._longest: dict[str, int] = {}  # piece that begins with some two letters
@@ -41,7 +41,7 @@ class Lexicon:
                 self._longest[start] = len(piece)
         share = 1.0 / (np.arange(len(pieces), dtype=np.float32) + 2.7)
         share /= share.sum()
-        self._weights = (COMMON / (COMMON + share)).astype(np.float32)
+        self.weights = (COMMON / (COMMON + share)).astype(np.float32)
         self.size: int = self.vectors.shape[1]
         self.rows = lru_cache(maxsize=100_000)(self._rows)
         self.split = lru_cache(maxsize=20_000)(self._split)
@@ -51,7 +51,7 @@ class Lexicon:
     def weight(self, word: str) -> float | None:
         """0 to 1: how much a word says by being rare in general; None for one that is not known."""
         row = self._row.get(word)
-        return None if row is None else float(self._weights[row])
+        return None if row is None else float(self.weights[row])
 
     def near(self, word: str) -> list[tuple[str, float]]:
         """Words of a like meaning, each with how like it is (0 to 1), nearest first."""
@@ -107,12 +107,12 @@ class Lexicon:
         if not rows:
             return np.zeros((len(weights), self.size), np.float32)
         picked = np.array(rows, np.intp)
-        return _unit((weights * self._weights[picked]) @ self.vectors[picked].astype(np.float32))
+        return _unit((weights * self._lengths[picked]) @ self.vectors[picked].astype(np.float32))
 
     def each_direction(self, texts: Sequence[tuple[list[int], list[float]]]) -> Vector:
         """The direction of each of several texts, given as its pieces and their weights."""
         picked = np.array([row for rows, _ in texts for row in rows], np.intp)
-        weights = np.array([weight for _, some in texts for weight in some], np.float32) * self._weights[picked]
+        weights = np.array([weight for _, some in texts for weight in some], np.float32) * self._lengths[picked]
         vectors, total, start = (
             self.vectors[picked].astype(np.float32),
             np.zeros((len(texts), self.size), np.float32),
@@ -184,6 +184,11 @@ def products(rows: Vector, vector: Vector) -> Vector:
     return out
 
 
+def _packaged() -> Lexicon:
+    with (files(__package__) / "words.npz").open("rb") as file, np.load(file) as table:
+        return Lexicon(table)
+
+
 _known: Lexicon | None = None
 _making: Final = threading.Lock()
 
@@ -193,5 +198,5 @@ def lexicon() -> Lexicon:
     global _known
     if _known is None:
         with _making:
-            _known = _known or Lexicon()
+            _known = _known or _packaged()
     return _known

@@ -1,6 +1,7 @@
 """Groups of words that mean much the same where tools are concerned. General English; no set's own words.
 
-To add one, write a line. A word may be in several groups; forms of a word need no entry of their own.
+To add one, write a line. A word may be in several groups; forms of a word need no entry of their own. What is short for
+another word stands for it nearly as well as the word itself.
 """
 
 from __future__ import annotations
@@ -132,6 +133,106 @@ review rating feedback opinion
 ticket event concert
 story tale narrative fiction
 """.strip()
+
+SHORT: Final = """
+addr address
+admin administrator administration
+app application
+arg argument
+attr attribute
+auth authentication authorization authenticate authorize
+avg average
+calc calculate calculator calculation
+cert certificate
+cfg configuration configure
+cmd command
+config configuration configure
+conn connection
+coord coordinate
+db database
+del delete
+dept department
+desc description
+dest destination
+dev development developer
+dir directory
+doc document documentation
+docs documentation document
+env environment
+eval evaluate evaluation
+exec execute execution
+expr expression
+fmt format
+freq frequency
+func function
+gen generate generation
+geo geographic
+hist history
+id identifier
+img image
+info information
+init initialize
+intl international
+lang language
+lib library
+loc location
+max maximum
+mgmt management
+mgr manager
+min minimum
+msg message
+num number
+obj object
+org organization
+param parameter
+perf performance
+perm permission
+pic picture
+pkg package
+pref preference
+prev previous
+proc process
+pwd password
+qty quantity
+ref reference
+repo repository
+req request
+rm remove
+sched schedule
+spec specification
+src source
+stat statistic
+str string
+svc service
+sync synchronize
+sys system
+tel telephone
+temp temperature temporary
+txn transaction
+txt text
+usr user
+util utility
+val value
+ver version
+vol volume
+""".strip()
+"""Short forms as names of tools and parameters have them, each before the words that it is short for."""
+
+
+@cache
+def shortened() -> dict[str, tuple[str, ...]]:
+    """The stems of what a stem is short for, or of the short forms it has."""
+    stem = stemmer()
+    found: dict[str, dict[str, None]] = {}
+    for line in SHORT.splitlines():
+        first, *rest = line.split()
+        for short in dict.fromkeys(
+            (stem(first), stem(f"{first}s"))
+        ):  # without a vowel a plural is no form of its word to a stemmer
+            for whole in map(stem, rest):
+                found.setdefault(short, {})[whole] = None
+                found.setdefault(whole, {})[short] = None
+    return {one: tuple(others) for one, others in found.items()}
 
 
 @cache

@@ -30,11 +30,11 @@ class WordPiece:
             text = gzip.decompress((files(__package__) / "wordpieces.txt.gz").read_bytes()).decode()
         else:
             text = Path(vocabulary).read_text("utf-8")
-        self._numbers = {piece: number for number, piece in enumerate(text.rstrip("\n").split("\n"))}
-        missing = [piece for piece in ("[CLS]", "[SEP]", "[UNK]") if piece not in self._numbers]
+        self.numbers = {piece: number for number, piece in enumerate(text.rstrip("\n").split("\n"))}
+        missing = [piece for piece in ("[CLS]", "[SEP]", "[UNK]") if piece not in self.numbers]
         if missing:
             raise ConfigError(f"{vocabulary}: a vocabulary of WordPiece has {', '.join(missing)}, one piece in a line")
-        self._first, self._last, self._unknown = (self._numbers[piece] for piece in ("[CLS]", "[SEP]", "[UNK]"))
+        self._first, self._last, self._unknown = (self.numbers[piece] for piece in ("[CLS]", "[SEP]", "[UNK]"))
         self._pieces = lru_cache(maxsize=50_000)(self._cut)
 
     def __call__(self, text: str, most: int) -> list[int]:
@@ -52,11 +52,11 @@ class WordPiece:
         found, start = [], 0
         while start < len(word):
             mark = "##" if start else ""
-            ends = (end for end in range(len(word), start, -1) if mark + word[start:end] in self._numbers)
+            ends = (end for end in range(len(word), start, -1) if mark + word[start:end] in self.numbers)
             end = next(ends, None)
             if end is None:
                 return (self._unknown,)
-            found.append(self._numbers[mark + word[start:end]])
+            found.append(self.numbers[mark + word[start:end]])
             start = end
         return tuple(found)
 
