@@ -4,11 +4,12 @@
 
 Each folder holds tools.jsonl and queries.jsonl (see select_data.py). The weights are of a linear model with a softmax
 over the candidates of each way to read a request (see hybrid.chances), every set counting the same, none below zero,
-strongly regularised. First every set
-is left out in turn and measured with what the others gave: these are the figures to believe. Then all are
-fitted together; with --write that goes to src/ropewalk/select/weights.py. How sure a score makes one (SURE) is fitted
-on requests that have a tool, which is or is not in the first five, and on requests that have none: in each set those
-of the other sets, and in registries of some tools of a set those for its other tools.
+strongly regularised. First every set is left out in turn and measured with what the others gave: these are the figures
+to believe of tools nobody has seen. Then half of the requests of all sets are fitted together and the other half
+measured, and the other way round: that is for other requests. Then all are fitted together; with --write that goes to
+src/ropewalk/select/weights.py. How sure a score makes one (SURE) is fitted on requests that have a tool, which is or is
+not in the first five, and on requests that have none: in each set those of the other sets, and in registries of some
+tools of a set those for its other tools.
 """
 
 from __future__ import annotations
@@ -132,7 +133,10 @@ def ranked(one: Case, found: np.ndarray) -> list[str]:
 
 
 def report(title: str, cases: list[Case], found: np.ndarray) -> None:
-    got = mean([measure(ranked(one, found), one.query) for one in cases])
+    tell(title, mean([measure(ranked(one, found), one.query) for one in cases]))
+
+
+def tell(title: str, got: list[float]) -> None:
     print(f"{title:34} hit@1 {got[0]:.3f}  recall@5 {got[3]:.3f}  all@5 {got[5]:.3f}")
 
 
@@ -219,6 +223,10 @@ def main() -> None:
         for n, one in enumerate(sets):
             if len(sets) > 1:
                 report(f"{one.name}, fitted on the others", cases[n], fit(cases[:n] + cases[n + 1 :], used))
+        halves = [fit([of[half::2] for of in cases], used) for half in (1, 0)]  # each for the requests of the other
+        for one, have in zip(sets, cases, strict=True):
+            got = mean([measure(ranked(c, halves[n % 2]), c.query) for n, c in enumerate(have)])
+            tell(f"{one.name}, fitted on other requests", got)
         found = fit(cases, used)
         for one, have in zip(sets, cases, strict=True):
             report(f"{one.name}, fitted on all", have, found)
