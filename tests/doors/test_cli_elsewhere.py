@@ -80,6 +80,12 @@ def test_of_a_run_that_is_not_there_it_is_said_where_it_was_looked_for(project, 
         done = project(*words, "nope", cwd=here)
         assert done.code == 2
         searched = here / "mine.db"
+        assert f"no run 'nope': there is no store at {searched}; -C PROJECT or --store URL names another\n" in done.err
+    assert project("runs", "prune", "--keep", "5", cwd=here).code == 0
+    assert not searched.exists()
+    project("run", str(project.home / "shout.yaml"), "--input", '{"text": "a"}', cwd=here)
+    for words in (["resume"], ["runs", "show"]):
+        done = project(*words, "nope", cwd=here)
         assert f"no run 'nope': {searched} was searched; -C PROJECT or --store URL names another\n" in done.err
 
 

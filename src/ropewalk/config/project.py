@@ -19,7 +19,7 @@ FILE: Final = "ropewalk.toml"
 
 def read_config(directory: Path | str | None = None, *, environ: Mapping[str, str] = os.environ) -> Config:
     """The configuration that holds in `directory` (default: the working directory)."""
-    start = Path(directory or Path.cwd()).absolute()
+    start = Path(directory or Path.cwd()).resolve()
     file = find(start)
     home = file.parent if file else start
     table = TomlFile(file, named(file)) if file else None
@@ -69,7 +69,8 @@ def _served(given: Mapping[str, Any]) -> McpServed:
 
 def find(directory: Path) -> Path | None:
     """The nearest `ropewalk.toml`, from `directory` upward; None without one."""
-    for place in (directory, *directory.parents):
+    start = directory.resolve()  # the parents of `..` as it is written are not those of the directory
+    for place in (start, *start.parents):
         if (place / FILE).is_file():
             return place / FILE
     return None

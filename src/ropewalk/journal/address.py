@@ -64,6 +64,30 @@ def open_store(
     raise StoreError(f"{scheme}:// is no kind of store; {hint}{_RIGHT}")
 
 
+def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path | None:
+    """The file that an address names, there or not; None for memory, a server, and what is no address."""
+    from pathlib import Path
+
+    if url is None:
+        return Path(directory or ".") / DEFAULT
+    if not isinstance(url, str):
+        return Path(url)
+    scheme, colon, rest = url.partition("://")
+    if colon:
+        return Path(rest[1:]) if scheme == "sqlite" and len(rest) > 1 and rest.startswith("/") else None
+    nothing = not url.strip() or url == "memory" or url.startswith(("postgresql:", "postgres:"))
+    return None if nothing or ("/" not in url and closest(url, _SCHEMES)) else Path(url)
+
+
+class Unmade(MemoryStore):
+    """Where the store will be that nobody has made yet: nothing is in it. Who only looks makes no file. `given` says
+    that somebody chose the place: it may be a wrong one."""
+
+    def __init__(self, path: Path, *, given: bool) -> None:
+        super().__init__()
+        self.path, self.given = path, given
+
+
 def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 

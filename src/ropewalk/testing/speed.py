@@ -120,7 +120,8 @@ def _beside(store: str | None, folder: Path) -> Iterator[tuple[str, str]]:
     if store is not None and "://" in store and not store.startswith("sqlite:///"):
         open_store(store)  # which says what is wrong with it
     file = folder / DEFAULT if store is None else Path(store.removeprefix("sqlite:///"))
-    home = next(at for at in (file.parent, *file.parent.parents) if at.is_dir())
+    beside = file.parent.resolve()  # `..` as it is written has other parents
+    home = next(at for at in (beside, *beside.parents) if at.is_dir())
     with tempfile.TemporaryDirectory(prefix=".ropewalk-bench-", dir=home) as empty:
         yield f"sqlite:///{Path(empty).resolve() / 'bench.db'}", "sqlite"
 

@@ -4,6 +4,7 @@ what to do about what does not."""
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from ...errors import RopewalkError
 from ...errors.given import install
 from ...fitting import asks_model, misplaced
 from ...frozen import dataclass
-from ...journal.address import DEFAULT, is_postgres
+from ...journal.address import DEFAULT, file_of, is_postgres
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED
@@ -107,10 +108,10 @@ def _node() -> Finding:
 
 
 def _project(where: Path) -> Finding:
-    file = find(where.absolute())
+    file = find(where)
     if file is None:
         return Finding(
-            "project", "note", f"no ropewalk.toml in {where.absolute()} or above; `ropewalk new DIR` makes one"
+            "project", "note", f"no ropewalk.toml in {where.resolve()} or above; `ropewalk new DIR` makes one"
         )
     return Finding("project", "ok", str(file))
 
@@ -118,7 +119,7 @@ def _project(where: Path) -> Finding:
 def _opened(found: list[Finding], config: Config, store: str | None) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, _: Interrupts) -> Answer:
         address = store or config.store or str(config.directory / DEFAULT)
-        found.append(_store(app, address))
+        found.append(_unmade(address, config, store) or _store(app, address))
         found.extend(await asyncio.to_thread(lambda: list(_engine(app, address))))
         await app.connect()
         found.extend(_tools(app, config))
@@ -249,6 +250,17 @@ async def _schedules(app: App) -> list[Finding]:
         else Finding(f"schedule {name}", "ok", f"{schedule.flow} at {schedule.cron} {schedule.timezone}")
         for name, schedule in app.settings.schedules.items()
     ]
+
+
+def _unmade(address: str, config: Config, given: str | None) -> Finding | None:
+    """A store in a file that is not there: looking at it would make it."""
+    file = file_of(address)
+    if file is None or file.exists():
+        return None
+    place = file.parent if given or config.store else config.directory
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return Finding("store", "fault", f"{address} is not there, and cannot be made in {place}")
+    return Finding("store", "note", f"{address} is not there yet; the first run makes it")
 
 
 def _store(app: App, address: str) -> Finding:

@@ -13,11 +13,13 @@ import orjson
 from cyclopts import Parameter, validators
 
 from ...events import Event
+from ...journal.address import Unmade
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED, ended
 from .interrupts import Interrupts
 from .keep import instant
+from .logs import tell
 from .options import Json, Project, StoreAddress
 from .session import unknown_run, with_app
 from .table import columns, duration, first_line, moment
@@ -71,6 +73,8 @@ def ls(
             all=all,
             limit=limit,
         )
+        if isinstance(app.store, Unmade) and app.store.given:
+            tell(f"there is no store at {app.store.path} yet")
         now = time.time()
         standing = app.runs.standing(rows)
         table = [

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ...config import find, read_config
-from ...errors import ConfigError, ModelError, NotFound
+from ...config.project import FILE
+from ...errors import ConfigError, ModelError, NotFound, StoreError
 from ...errors.given import install
+from ...journal.address import Unmade, file_of
 from .answer import Answer
 from .exits import Interrupted
 from .interrupts import Interrupts
-from .logs import Form, Level, begin, follow
+from .logs import Form, Level, begin, follow, tell
 
 if TYPE_CHECKING:
     from ...app import App
+    from ...config import Config
+    from ...journal import Store
 
 _ALIKE = 200
 
@@ -44,6 +49,8 @@ def with_app(
     """
 
     begin(log, log_level)
+    if not lenient:
+        warn_without(project)
 
     async def main() -> Answer:
         if tools and run is not None and project is None:
@@ -110,9 +117,16 @@ def directory(near: Path | None, project: Path | None) -> Path:
 
 
 def _there(project: Path) -> Path:
-    if not project.exists():
-        raise ConfigError(f"-C {project}: there is no such directory")
+    if not project.is_dir():
+        why = "is a file; name its directory" if project.exists() else "there is no such directory"
+        raise ConfigError(f"-C {project}: {why}")
     return project
+
+
+def warn_without(project: Path | None) -> None:
+    """Say that the directory somebody named is no project: everything has its default there."""
+    if project is not None and find(_there(project)) is None:
+        tell(f"warning: -C {project}: there is no {FILE} in it or above; everything has its default", logging.WARNING)
 
 
 def _home(project: Path | None) -> Path | None:
@@ -124,9 +138,20 @@ def without_tools(project: Path | None, store: str | None) -> App:
     from ...app import App
 
     config = read_config(project if project is None else _there(project))
-    app = App(store or config.store, directory=config.directory, sync=config.sync)
+    app = App(_made(store, config), directory=config.directory, sync=config.sync)
     app.retention = None  # who only looks deletes nothing
     return app
+
+
+def _made(store: str | None, config: Config) -> str | Store | None:
+    """The address of the store as it is: who only looks makes none."""
+    address = store or config.store
+    file = file_of(address, config.directory)
+    if file is None or file.exists():
+        return address
+    if store is not None:
+        raise StoreError(f"--store {store}: there is no such store")
+    return Unmade(file, given=address is not None)
 
 
 def needs_model(app: App) -> None:
@@ -140,6 +165,9 @@ def unknown_run(app: App, run_id: str) -> NotFound:
     """There is no such run: where it was looked for, and how another place is named."""
     from ...values import closest
 
+    if isinstance(app.store, Unmade):
+        why = f"there is no store at {app.store.path}; -C PROJECT or --store URL names another"
+        return NotFound("run", run_id, why=why)
     near = closest(run_id, (row.id for row in app.runs.list(limit=_ALIKE)))
     where = getattr(app.store, "where", None)  # of Postgres; its name is the address without a password
     searched = where.name if where is not None else getattr(app.store, "path", "this store")
