@@ -192,7 +192,7 @@ class Engine:
             run.secrets = job.secrets
         if run.waits is not None:
             run.waits.park = job.park and self.store.durable
-        log.attach(run.entries)
+        log.attach(run)
         self.live[run.id] = run
         began = getattr(job.caller, "began", None)
         if began is not None:

@@ -76,8 +76,9 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "id", "input", "log", "loop", "mono", "playing", "program", "records",
-        "secrets", "spent", "state", "stopping", "timeouts", "waiting", "waits", "wall", "watch", "watcher", "when",
+        "attempts", "ending", "errors", "frame", "halted", "id", "input", "log", "loop", "mono", "playing", "program",
+        "records", "secrets", "spent", "state", "stopping", "timeouts", "waiting", "waits", "wall", "watch", "watcher",
+        "when",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +104,7 @@ class Run(Lane):
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
         self.wall, self.mono = time.time(), clock()
+        self.halted: float | None = None  # since when it only waits, or is over
         if log.past:
             self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
         self.frame: Frame | None = None
@@ -112,6 +114,11 @@ class Run(Lane):
         """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back
         would make every pause longer by as much."""
         return max(time.time(), self.wall + clock() - self.mono)
+
+    def elapsed(self) -> float:
+        """See `Live`."""
+        halted = self.halted  # first: `spent` is lowered before this is cleared
+        return self.spent + (clock() if halted is None else halted) - self.mono
 
     def ended(self) -> asyncio.Future[Any]:
         """Done when the run is over, with its result; made for the first who asks."""
@@ -227,6 +234,7 @@ class Run(Lane):
             cancelled = exc
         finally:
             self.playing = False
+            self.halted = self.halted or clock()
             self.log.on_stop = None
             # Whatever became of our own cancellations, the caller's task must not keep them.
             parked = waits is not None and bool(waits.parked)
@@ -289,7 +297,7 @@ class Run(Lane):
             skipped=frozenset(skipped),
             error=error,
             started=self.wall,
-            duration=self.spent + clock() - self.mono,  # in all stretches
+            duration=self.elapsed(),
             ran=self.ran,
             calls=self.calls,
         )

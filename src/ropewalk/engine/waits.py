@@ -128,7 +128,6 @@ class Waits:
         self._handle: asyncio.Handle | None = None
         self._task: asyncio.Task[None] | None = None
         self._news = False  # whether something may have come, or a time may be over
-        self._idle_since: float | None = None
         self._left = 0.0  # seconds of the run's own time that are left while it only waits
 
     def begin(self) -> None:
@@ -259,19 +258,19 @@ class Waits:
 
     def _look(self) -> None:
         self._handle = None
-        if self._idle_since is None and self._is_idle(()):
-            self._idle_since = clock()
+        if self.run.halted is None and self._is_idle(()):
+            self.run.halted = clock()
             if self.run.program.flow.timeout is not None:
-                self._left = self.run.when - self._idle_since
+                self._left = self.run.when - self.run.halted
                 self.run.when = float("inf")
         if self.park and self._task is None and self._is_idle(self._pauses):
             self._work()
 
     def _awake(self) -> None:
         """It goes on: its time counts again."""
-        if self._idle_since is not None:
-            now = self._uncounted(self._idle_since)
-            self._idle_since = None
+        if self.run.halted is not None:
+            now = self._uncounted(self.run.halted)
+            self.run.halted = None
             if self.run.program.flow.timeout is not None and self.run.playing:
                 self.run.when = now + self._left
                 watch_of(self._loop).set(self.run)
@@ -300,8 +299,8 @@ class Waits:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._idle_since is not None:
-            self._idle_since = self._uncounted(self._idle_since)
+        if self.run.halted is not None:
+            self.run.halted = self._uncounted(self.run.halted)
         names = {one.wanted.name for one in self._pending if one.wanted is not None}
         run = self.run
         run.begins(self.waiting()[0].node, clock())

@@ -13,7 +13,7 @@ from .connection import Connection, fetch
 from .copies import copy
 from .journal import ENDS, NewRun, ending
 from .lease import Owner, judge, me
-from .sql_rows import keep, load
+from .sql_rows import SPENT, keep, load
 
 _CREATE: Final = """
     INSERT INTO run (id, kind, definition_id, name, status, fingerprint, started_at, parent, forked_from,
@@ -122,7 +122,8 @@ def take(
                 return doubt
     mine = fetch(
         connection,
-        "UPDATE lease SET owner = ?, epoch = epoch + 1, beat = ? WHERE run = ? AND epoch = ? RETURNING 1",
+        f"UPDATE lease SET owner = ?, epoch = epoch + 1, beat = ?, spent = {SPENT if status == 'running' else 'spent'}"
+        " WHERE run = ? AND epoch = ? RETURNING 1",
         (me().dump(), moment, seq, epoch),
     )
     if not mine:  # Somebody else took it a moment ago.

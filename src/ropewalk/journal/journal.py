@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ..frozen import dataclass
 from ..values import Json
@@ -156,6 +156,18 @@ class RunRow:
     forked_from: str | None = None
 
 
+class Live(Protocol):
+    """A run that is being executed, as its log sees it; asked from any thread."""
+
+    def entries(self) -> list[Entry]:
+        """Its journal, made from what the engine knows."""
+        ...
+
+    def elapsed(self) -> float:
+        """Seconds of execution so far, those of earlier owners included."""
+        ...
+
+
 class Log(Protocol):
     """The journal of one run, held by its owner. Used on the event loop that opened it."""
 
@@ -231,11 +243,11 @@ class Log(Protocol):
         ...
 
     def touch(self, current_node: str, spent: float, /) -> None:
-        """Say where the run is; the latest value is written with the next heartbeat."""
+        """Say where the run is, and what it has spent where no run is attached; written with the next heartbeat."""
         ...
 
-    def attach(self, view: Callable[[], list[Entry]], /) -> None:
-        """Let a store that keeps no entries answer `history` from the engine's own."""
+    def attach(self, live: Live, /) -> None:
+        """Ask the run itself from now on for what it has spent, where the store keeps no entries also for those."""
         ...
 
 
@@ -372,29 +384,3 @@ def ending(epoch: int, status: str, at: float | None, error: Json, results: int,
     when = at or 0.0
     data = {"status": status, "error": error, "results": results, "errors": errors, "spent": spent}
     return Entry(f"#{epoch}", "ending", "", data, "", when, when)
-
-
-def matches(row: RunRow, filters: Mapping[str, Any], error_text: str) -> bool:
-    """Whether a row passes the filters of `list_runs`; the meaning every store follows."""
-    text, flow, status = filters.get("text"), filters.get("flow"), filters.get("status")
-    since, until = filters.get("since"), filters.get("until")
-    return (
-        all(filters.get(name) in (None, getattr(row, name)) for name in ("kind", "definition_id", "parent"))
-        and (not status or row.status in statuses(status))
-        and (flow is None or flow in (row.name, row.definition_id))
-        and (until is None or row.started_at < until)
-        and not (filters.get("top") and row.parent is not None)
-        and (since is None or row.started_at >= since)
-        and (not text or contains(text, row.id, row.name, row.definition_id, error_text))
-    )
-
-
-def statuses(given: str | Sequence[str]) -> list[str]:
-    """One status or several, as a list."""
-    return [given] if isinstance(given, str) else list(given)
-
-
-def contains(text: str, *fields: str | None) -> bool:
-    """Whether any field holds `text`, whatever the case."""
-    wanted = text.casefold()
-    return any(field is not None and wanted in field.casefold() for field in fields)

@@ -16,7 +16,8 @@ from functools import cached_property
 
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
 from ..values import Json, check_json
-from .journal import DECISIONS, ENDS, Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, Wanted, matches
+from .filters import matches
+from .journal import DECISIONS, ENDS, Definition, Entry, Key, Live, NewRun, Pruned, RunRow, Signal, Wanted
 from .memory_definitions import MemoryDefinitions
 from .memory_record import OWNER, Record, error_text
 from .news import Hear
@@ -344,13 +345,13 @@ class MemoryLog:
     async def release(self) -> None:
         with self._store._lock:
             if self._record.log is self:
-                self._record.log = None
+                self._record.spent, self._record.log = self._record.elapsed(), None
 
     def touch(self, current_node: str, spent: float) -> None:
         self._record.current_node, self._record.spent = current_node, spent
 
-    def attach(self, view: Callable[[], list[Entry]]) -> None:
-        self._record.view = view
+    def attach(self, live: Live) -> None:
+        self._record.live = live
 
     def stop_soon(self) -> None:
         """From any thread: have `on_stop` called on the loop."""

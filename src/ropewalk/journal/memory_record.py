@@ -6,13 +6,13 @@ import dataclasses
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import orjson
 
 from ..values import Json
-from .journal import ENDS, Entry, Key, NewRun, RunRow, Signal, ending
+from .journal import ENDS, Entry, Key, Live, NewRun, RunRow, Signal, ending
 
 if TYPE_CHECKING:
     from .memory import MemoryLog
@@ -23,8 +23,8 @@ class Record:
     asks: making one costs as much as running a few nodes."""
 
     __slots__ = (
-        "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "log", "new", "result",
-        "result_count", "signals", "spent", "started_at", "status", "stop_requested", "view",
+        "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "live", "log", "new",
+        "result", "result_count", "signals", "spent", "started_at", "status", "stop_requested",
     )  # fmt: skip
 
     def __init__(self, new: NewRun) -> None:
@@ -37,7 +37,7 @@ class Record:
         self.epoch, self.stop_requested = 1, False
         self.current_node, self.spent = "", 0.0
         self.entries: dict[Key, Entry] = {}
-        self.view: Callable[[], list[Entry]] | None = None
+        self.live: Live | None = None
         self.log: MemoryLog | None = None
         self.signals: Sequence[Signal] = ()
         self.due: float | None = None
@@ -61,7 +61,7 @@ class Record:
             error=self.error,
             owner=OWNER,
             epoch=self.epoch,
-            spent=self.spent,
+            spent=self.elapsed(),
             current_node=self.current_node,
             result_count=self._results_so_far() if so_far else self.result_count,
             error_count=self.error_count,
@@ -97,9 +97,13 @@ class Record:
         self.result_count = self.error_count = 0
 
     def history(self) -> list[Entry]:
-        if self.entries or self.view is None:
+        if self.entries or self.live is None:
             return list(self.entries.values())
-        return self.view()
+        return self.live.entries()
+
+    def elapsed(self) -> float:
+        """Seconds of execution; while a log is open its run says it."""
+        return self.spent if self.log is None or self.live is None else self.live.elapsed()
 
 
 def error_text(row: RunRow) -> str:

@@ -15,16 +15,17 @@ from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
 from .claim import moments
 from .connection import Connection, fetch
-from .journal import ENDS, Entry, Key, RunRow, Wanted
+from .journal import ENDS, Entry, Key, Live, RunRow, Wanted
 from .news import News
 from .sql_rows import Row, forget_chunks, keep
 from .sql_signals import park, take
+from .watch import BEAT, RELEASE
 
 if TYPE_CHECKING:
     from .sql_store import SqlStore
     from .writer import Writer
 
-_LEASE: Final = "UPDATE lease SET node = ?, spent = ? WHERE run = ? AND epoch = ? RETURNING 1"
+_LEASE: Final = f"{BEAT} RETURNING 1"
 _FINISH: Final = """
     UPDATE run SET status = CASE status WHEN 'running' THEN ? ELSE status END, ended_at = coalesce(ended_at, ?),
         result = ?, error = ?, result_count = ?, error_count = ?
@@ -50,6 +51,7 @@ class SqlLog:
         self.fence: tuple[int, ...] = ()  # the run under whose lease another one's facts are written
         self.node, self.spent = run.current_node, run.spent
         self.touched, self.beaten = False, 0.0
+        self._live: Live | None = None
         self.sure = 0.0  # When, by the monotonic clock, it was last asked for what says that the run is ours.
         self._store = store  # Dropping the last reference to it closes the writer.
         self._writer = writer
@@ -174,35 +176,31 @@ class SqlLog:
 
     async def renew(self) -> None:
         """Beat now. Raises Fenced when the run is somebody else's."""
-        before, moment = time.monotonic(), time.time()
-
-        def work(connection: Connection) -> None:
-            self._write_lease(connection)
-            connection.execute("UPDATE lease SET beat = ? WHERE run = ?", (moment, self.seq))
-
-        await self._do(work)
+        before = time.monotonic()
+        await self._do(self._write_lease)
         self.sure = before
 
     async def release(self) -> None:
         if self._over or self._lost or self._writer.refusal:
             return
 
-        def work(connection: Connection) -> None:
-            connection.execute(
-                "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?",
-                (self.node, self.spent, self.seq, self.epoch),
-            )
-
-        await self._do(work)
+        await self._do(lambda connection: connection.execute(RELEASE, self.told()))
         self._leave("the log was released")
 
     def touch(self, current_node: str, spent: float) -> None:
         self.node, self.spent, self.touched = current_node, spent, True
 
-    def attach(self, view: Callable[[], list[Entry]]) -> None:
-        """Nothing to do: the entries are in the store."""
+    def attach(self, live: Live) -> None:
+        self._live = live
+
+    def elapsed(self) -> float:
+        return self.spent if self._live is None else self._live.elapsed()
 
     # --- for the writer -------------------------------------------------------------------
+
+    def told(self) -> tuple[float | str, ...]:
+        """What BEAT and RELEASE take: by now, where the run is and what it has spent."""
+        return time.time(), self.node, self.elapsed(), self.seq, self.epoch
 
     def stop_soon(self) -> None:
         """From any thread: have `on_stop` called on the loop, once."""
@@ -247,7 +245,7 @@ class SqlLog:
 
     def _write_lease(self, connection: Connection) -> None:
         """Also keeps anyone else from taking the run until the transaction has ended."""
-        if not fetch(connection, _LEASE, (self.node, self.spent, self.seq, self.epoch)):
+        if not fetch(connection, _LEASE, self.told()):
             raise Fenced(self.run.id)
 
     def _why_over(self) -> StoreError:
@@ -257,7 +255,7 @@ class SqlLog:
         return StoreError(f"run {self.run.id}: {why}; nothing more can be recorded by this log")
 
     def _leave(self, why: str) -> None:
-        self._over = why
+        self.spent, self._live, self._over = self.elapsed(), None, why
         self._writer.watch.remove(self)
 
     def _tell(self) -> None:

@@ -27,18 +27,25 @@ UPSERT: Final = f"""
         started = excluded.started, ended = excluded.ended
     WHERE entry.kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(DECISIONS))})
 """
+_AT: Final = "CASE entry.kind WHEN 'timer' THEN entry.started ELSE entry.ended END"  # a timer's end is to come
+SPENT: Final = f"""lease.spent + coalesce((SELECT max({_AT}) - lease.beat FROM entry
+        WHERE entry.run = lease.run AND {_AT} BETWEEN lease.beat AND lease.beat + 5), 0)"""
+"""What a run that is `running` has spent until the last that is known of it. An owner writes both columns at once: what
+it had spent by its beat. What it recorded since then is executed too, but nothing later than an owner who lives is
+silent: that was recorded by others, as of chunks, or a clock was set."""
 _RUN: Final = """
     SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {results},
-        error_count, stop_requested, parent, due, forked_from, owner, epoch, lease.node, spent{more}
+        error_count, stop_requested, parent, due, forked_from, owner, epoch, lease.node, {spent}{more}
     FROM run JOIN lease ON lease.run = seq
 """
 _RESULTS: Final = """CASE WHEN status IN ('running', 'waiting') THEN
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')
             AND entry.path NOT LIKE '%/%') ELSE result_count END"""
 _LARGE: Final = ", input, context, document, result"
-RUN: Final = _RUN.format(results="result_count", more=_LARGE)
-RUN_SO_FAR: Final = _RUN.format(results=_RESULTS, more=_LARGE)  # which goes through the entries of a run that goes on
-RUN_LIGHT: Final = _RUN.format(results=_RESULTS, more="")
+_SPENT: Final = f"CASE status WHEN 'running' THEN {SPENT} ELSE spent END"
+RUN: Final = _RUN.format(results="result_count", spent="spent", more=_LARGE)
+RUN_SO_FAR: Final = _RUN.format(results=_RESULTS, spent=_SPENT, more=_LARGE)  # goes through a running run's entries
+RUN_LIGHT: Final = _RUN.format(results=_RESULTS, spent="spent", more="")
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
 _WAITS: Final = """
     SELECT run.id, path, entry.kind, entry.node, CASE WHEN entry.kind = 'wait' THEN data END, started, ended

@@ -20,7 +20,8 @@ from . import versions
 from .blobs import Packed, dump, pack
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
-from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal, contains, statuses
+from .filters import contains, statuses
+from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal
 from .lease import me
 from .news import Hear, News
 from .signal import outgoing
@@ -284,7 +285,7 @@ class SqlStore(SqlUses):
     def _up_to_date(self, seq: int, row: RunRow) -> RunRow:
         """What this process knows of its own runs is newer than what it last wrote."""
         log = self._writer.watch.find(seq)
-        return dataclasses.replace(row, current_node=log.node, spent=log.spent) if log else row
+        return dataclasses.replace(row, current_node=log.node, spent=log.elapsed()) if log else row
 
     async def _packed_document(self, run: NewRun) -> Packed:
         """Many runs in a row start with one document: it is not written down anew for each."""

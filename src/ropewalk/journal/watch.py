@@ -19,8 +19,8 @@ _SHOW: Final = 1.0
 _SURE: Final = 0.8  # of a lease: nobody may have taken a run over that was beaten for within it
 _SELDOM: Final = 2.0  # seconds between looks while what happens is told
 
-_BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
-_RELEASE: Final = "UPDATE lease SET owner = NULL, node = ?, spent = ? WHERE run = ? AND epoch = ?"
+BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
+RELEASE: Final = "UPDATE lease SET owner = NULL, beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 _EPOCHS: Final = f"SELECT run, epoch FROM lease WHERE run {AMONG}"
 _STATE: Final = f"SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq WHERE seq {AMONG}"
 
@@ -93,18 +93,17 @@ class Watch:
                 self._next_beat = now + min(self._lease / 3, _SHOW)
 
     def release_all(self) -> None:
-        rows = [(log.node, log.spent, log.seq, log.epoch) for log in list(self._logs.values())]
+        rows = [log.told() for log in list(self._logs.values())]
         self._logs.clear()
         if rows:
-            self._in_one(_RELEASE, rows)
+            self._in_one(RELEASE, rows)
 
     def _beat(self) -> None:
         before = time.monotonic()
         due = before - self._lease / 3
         logs = [log for log in list(self._logs.values()) if log.touched or log.beaten <= due]
-        wall = time.time()
-        rows = [(wall, log.node, log.spent, log.seq, log.epoch) for log in logs]
-        epochs = self._writer.patiently(lambda: self._in_one(_BEAT, rows)) if rows else {}
+        rows = [log.told() for log in logs]
+        epochs = self._writer.patiently(lambda: self._in_one(BEAT, rows)) if rows else {}
         for log in logs:
             log.touched, log.beaten = False, time.monotonic()
             if epochs.get(log.seq) == log.epoch:

@@ -12,7 +12,8 @@ from ..dialects.notation import NOTATIONS
 from ..dialects.records import Outcome, outcome
 from ..errors import InvalidValue
 from ..events import Event
-from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
+from ..journal.filters import statuses
+from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow
 from ..journal.sql_rows import CHUNK
 from ..journal.strays import anybodys
 from ..values import Json, closest

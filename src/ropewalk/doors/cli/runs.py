@@ -84,7 +84,7 @@ def ls(
                 r.kind,
                 standing.get(r.id, r.status),
                 moment(r.started_at),
-                _took(r, now, standing),
+                _took(_so_far(app, r) if standing.get(r.id) == "interrupted" else r, now, standing),
                 *_counts(r),
             )
             for r in rows
@@ -97,6 +97,11 @@ def ls(
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _so_far(app: App, row: RunRow) -> RunRow:
+    """The row with all that the run had executed when its process died."""
+    return app.store.get_run(row.id, so_far=True) or row
 
 
 def _counts(row: Any) -> tuple[int, int]:
@@ -179,9 +184,10 @@ def _result(run: dict[str, Any]) -> str | None:
 
 
 def _stretches(run: dict[str, Any]) -> str:
-    """The time of execution, and what passed beside it: in line, between owners, waiting."""
+    """The time of execution, and what passed beside it: in line, waiting, without a process."""
     took, since = run["duration"] / 1000, run["elapsed"] / 1000
-    return duration(took) + (f", and {duration(since - took)} in line or waiting" if since - took >= _IDLE else "")
+    beside = f", and {duration(since - took)} in line, waiting or interrupted" if since - took >= _IDLE else ""
+    return duration(took) + beside
 
 
 def _steps(nodes: list[dict[str, Any]], now: float, under_way: Container[str]) -> Iterable[str]:
