@@ -46,6 +46,10 @@ def open_project(
             toolbox.failures[name] = str(error)
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason
+    for doubt in config.doubts:
+        import logging
+
+        logging.getLogger("ropewalk.config").warning("%s", doubt)
     app = kind(
         store or named.store,
         toolbox=toolbox,

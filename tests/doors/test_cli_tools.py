@@ -194,3 +194,11 @@ def test_a_limit_for_a_tool_or_a_server_that_is_not_there_is_a_problem_with_its_
         f"{plain}{server}" + "".join(f'[limits.tools."{n}"]\nper_second = 9\n' for n in ("up*", "github:x"))
     )
     assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
+
+
+def test_no_tools_says_which_module_holds_none(project):
+    project.write("rw_cli_tools.py", "def twice(text: str) -> str:\n    return text * 2\n")
+    said = "no tools: the module rw_cli_tools was imported and holds no function with @tool"
+    assert said in project("tools", "ls").out
+    project.write("ropewalk.toml", "")
+    assert "no tools; see [tools] and [mcp.NAME]" in project("tools", "ls").out

@@ -32,7 +32,9 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         for name, keys in SECTIONS.items():
             table.check((name,), keys)
     broken: dict[str, str] = {}
-    servers = read_servers(table, home, environ, broken)
+    doubts: list[str] = []
+    servers = read_servers(table, home, environ, broken, doubts)
+    providers = read_providers(table, home, environ, broken, doubts)
     store, tools = data.get("store", {}), data.get("tools", {})
     sync, engine = store.get("sync", "normal"), store.get("engine", "local")
     if table and sync not in ("normal", "full"):
@@ -44,7 +46,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         file=file,
         modules=tuple(tools.get("modules", ())),
         servers=servers,
-        providers=read_providers(table, home, environ, broken),
+        providers=providers,
         store=environ.get("ROPEWALK_STORE") or _store(table, store.get("url"), home, environ),
         sync=sync,
         engine=engine,
@@ -54,6 +56,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         claude=dict(data.get("claude", {})),
         mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,
+        doubts=tuple(doubts),
     )
 
 

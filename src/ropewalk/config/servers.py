@@ -3,22 +3,66 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ConfigError, Place
+from ..values import closest
 from .settings import McpServer, Provider
 from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named
 from .variables import fill
 
 SERVERS_FILE: Final = ".mcp.json"
+FOREIGN: Final = (
+    *("type", "transport", "disabled", "autoApprove", "alwaysAllow", "description", "envFile", "httpUrl", "serverUrl"),
+    *(
+        "name",
+        "title",
+        "icon",
+        "version",
+        "tools",
+        "includeTools",
+        "excludeTools",
+        "enabledTools",
+        "disabledTools",
+        "trust",
+    ),
+    *(
+        "oauth",
+        "auth",
+        "authorization_token",
+        "headersHelper",
+        "initTimeout",
+        "networkTimeout",
+        "roots",
+        "dev",
+        "sandbox",
+    ),
+    *(
+        "sandboxEnabled",
+        "settings",
+        "source",
+        "instructions",
+        "tags",
+        "metadata",
+        "gallery",
+        "isActive",
+        "inputs",
+        "notes",
+    ),
+)
+"""What the programs that share such files (Claude, Cursor, VS Code, Cline, Gemini, Zed) say of a server and we do not
+read; of these `disabled` and `type` are looked at."""
+_TWICE: Final = object()  # what stands for a server whose name stands twice
 _LATE: Final = ("env", "headers")  # read by whoever connects, at each connect: so that it can redact them
 
 
 def read_servers(
-    table: TomlFile | None, home: Path, environ: Mapping[str, str], broken: dict[str, str]
+    table: TomlFile | None, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
 ) -> dict[str, McpServer]:
+    """The servers by name. Those that cannot be used are put into `broken`, what is odd of others into `doubts`."""
     section = dict(table.table(("mcp",))) if table else {}
     listing = section.pop("file", None) if not isinstance(section.get("file"), dict) else None
     if table and listing is not None and not is_text(listing):
@@ -33,6 +77,8 @@ def read_servers(
             if fault := _fault(given):
                 broken[name] = f"{named(listed)}: {fault}"
                 continue
+            if name not in section:
+                doubts.extend(f"{named(listed)}: server {name!r}: {said}" for said in _unread(given))
             _add_server(found, broken, name, given, listed.parent, environ)
     for name, given in section.items():
         assert table is not None
@@ -52,22 +98,54 @@ def _listed(path: Path) -> dict[str, Any]:
     name = named(path)
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_Object)
     except json.JSONDecodeError as error:
         line = error.doc.splitlines()[error.lineno - 1 : error.lineno] or [""]
         raise ConfigError(f"not JSON: {error.msg}", place=Place(name, error.lineno, error.colno, line[0])) from None
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{name} cannot be read: {error}") from error
     servers = data.get("mcpServers") if isinstance(data, dict) else None
-    if not isinstance(servers, dict):
+    if isinstance(data, _Object) and "mcpServers" in data.twice:
+        raise ConfigError(f"{name}: mcpServers stands twice")
+    if not isinstance(servers, _Object):
         raise ConfigError(f'{name}: needs {{"mcpServers": {{"name": {{"command": ...}}}}}}')
-    return servers
+    return {key: _TWICE if key in servers.twice else value for key, value in servers.items()}
+
+
+class _Object(dict[str, Any]):
+    """An object of JSON that knows which of its keys stand in it more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs) if len(self) != len(pairs) else {}
+        self.twice = [key for key, count in counts.items() if count > 1]
+
+
+def _twice(value: Any) -> str | None:
+    """A key that stands twice somewhere in a server."""
+    if isinstance(value, _Object):
+        return next(iter(value.twice), None) or next(filter(None, map(_twice, value.values())), None)
+    return next(filter(None, map(_twice, value)), None) if isinstance(value, list) else None
+
+
+def _unread(given: Mapping[str, Any]) -> Iterator[str]:
+    """What a server has that neither we nor the programs we know of read. Keys that begin as comments do are that."""
+    for key in given:
+        if key not in SERVER_KEYS and key not in FOREIGN and not key.startswith(("_", "$", "/", "#", "x-")):
+            yield f"unknown key {key!r} is not read; known are: {', '.join(SERVER_KEYS)}"
 
 
 def _fault(given: Any) -> str | None:
     """What is wrong with one server of such a file; the others do not suffer from it."""
+    if given is _TWICE:
+        return "stands twice"
     if not isinstance(given, dict):
         return "must be an object with a command or a url"
+    if key := _twice(given):
+        return f"{key} stands twice"
+    for key in given:
+        if key not in SERVER_KEYS and key not in FOREIGN and (near := closest(key, (*SERVER_KEYS, "disabled"))):
+            return f"unknown key {key!r}; did you mean {near!r}?"
     if ("command" in given) == ("url" in given):
         return "needs either a command or a url"
     if given.get("type") == "sse":
@@ -108,7 +186,7 @@ def _add_server(
 
 
 def read_providers(
-    table: TomlFile | None, home: Path, environ: Mapping[str, str], broken: dict[str, str]
+    table: TomlFile | None, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
 ) -> dict[str, Provider]:
     found: dict[str, Provider] = {}
     for name in table.table(("providers",)) if table else ():
@@ -127,6 +205,12 @@ def read_providers(
                 continue
             if "openapi" in filled and not filled["openapi"].startswith(("http://", "https://")):
                 filled["openapi"] = str(home / filled["openapi"])
+            if not tools and "openapi" not in filled:
+                assert table is not None
+                at = table.place(("providers", name))
+                doubts.append(
+                    f"{at.file}:{at.line}: [providers.{name}] has no tools: it needs tools or an openapi document"
+                )
             found[name] = Provider(name=name, tools=tools, **filled)
     return found
 

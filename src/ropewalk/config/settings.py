@@ -72,7 +72,8 @@ class Config:
 
     `store` is an address for the journal, None for the default; `sync` is "normal" or "full"; `engine` says who
     executes runs: "local", this process, or "dbos", workers, whose terms are the `workplace`;
-    `claude` is what is set for the model; `broken` names the servers and providers that cannot be used, and why.
+    `claude` is what is set for the model; `broken` names the servers and providers that cannot be used, and why;
+    `doubts` is what is odd of the others.
     """
 
     directory: Path
@@ -89,3 +90,4 @@ class Config:
     claude: Mapping[str, Any] = field(default_factory=dict)
     mcp_server: McpServed = field(default_factory=McpServed)
     broken: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()

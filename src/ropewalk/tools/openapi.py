@@ -1,8 +1,8 @@
 """An OpenAPI 3.x document as tools: one per operation, called over HTTP.
 
 Parameters of path, query, header and cookie become properties of the arguments under their own names; a
-request body is the property `body`. References inside the document are resolved; others are refused. An
-operation that cannot be a tool (a multipart body) is listed in `skipped` with the reason.
+request body is the property `body`. References inside the document are resolved, none out of it. An
+operation that cannot be a tool (a multipart body, a reference to nothing) is listed in `skipped` with the reason.
 """
 
 from __future__ import annotations
@@ -145,21 +145,25 @@ def read_openapi(
 ) -> Api:
     """Read a document (an object, or the path of a JSON or YAML file) as the tools of provider `name`.
 
-    `url` replaces the document's server. Raises ConfigError when it is not OpenAPI 3.x, refers
-    outside itself, or names no absolute server.
+    `url` replaces the document's server. Raises ConfigError when it is not OpenAPI 3.x, or names no absolute
+    server; an operation that refers outside of it is left out.
     """
     place = f"provider {name!r}: openapi"
     document = as_document(source, place)
     version = document.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
         raise ConfigError(f"{place}: only OpenAPI 3.x is read, not {document.get('swagger') or version!r}")
-    components = Components(document, place)
+    components = Components(document)
     base = url or _server(document, place)
     tools: list[Tool] = []
     operations: dict[str, Operation] = {}
     skipped: dict[str, str] = {}
     for path, item in (document.get("paths") or {}).items():
-        shared = components.resolve(item)
+        try:
+            shared = components.resolve(item)
+        except InvalidTool as error:
+            skipped[_NOT_NAME.sub("_", path).strip("_")] = f"{path}: {error}"
+            continue
         for method in _METHODS:
             if not isinstance(shared.get(method), dict):
                 continue
@@ -169,7 +173,7 @@ def read_openapi(
                 operation, schema = _operation(components, base, path, method, shared, given)
                 tools.append(_tool(components, name, label, method, path, given, schema, annotations or {}))
             except InvalidTool as error:
-                skipped[label] = str(error)
+                skipped[label] = f"{method.upper()} {path}: {error}"
                 continue
             operations[label] = operation
     return Api(tools=tuple(tools), operations=operations, skipped=skipped)

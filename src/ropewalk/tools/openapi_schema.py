@@ -20,22 +20,21 @@ _NAMED: Final = frozenset(("properties", "patternProperties", "$defs", "definiti
 
 
 class Components:
-    """Resolves the references of one document."""
+    """Resolves the references of one document; InvalidTool is for the operation that needs one that leads nowhere."""
 
-    def __init__(self, document: dict[str, Json], place: str) -> None:
+    def __init__(self, document: dict[str, Json]) -> None:
         self._document = document
-        self._place = place
 
     def resolve(self, value: Any) -> dict[str, Any]:
         """A path item, parameter, body or response with its reference followed."""
         for _ in range(_DEPTH):
             if not isinstance(value, dict):
-                raise ConfigError(f"{self._place}: an object was expected, not {type(value).__name__}")
+                raise InvalidTool(f"an object was expected, not {type(value).__name__}")
             ref = value.get("$ref")
             if not isinstance(ref, str):
                 return value
             value = self._target(ref)
-        raise ConfigError(f"{self._place}: its references go round in circles")
+        raise InvalidTool("its references go round in circles")
 
     def parameter_schema(self, parameter: dict[str, Any]) -> Json:
         """The schema of a parameter with its description."""
@@ -83,12 +82,12 @@ class Components:
 
     def _target(self, ref: str) -> Any:
         if not ref.startswith("#/"):
-            raise ConfigError(f"{self._place}: the reference {ref!r} leaves the document; put it inside")
+            raise InvalidTool(f"the reference {ref!r} leaves the document; put it inside")
         found: Any = self._document
         for part in unquote(ref[2:]).split("/"):
             key = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or key not in found:
-                raise ConfigError(f"{self._place}: the reference {ref!r} names nothing")
+                raise InvalidTool(f"the reference {ref!r} names nothing")
             found = found[key]
         return found
 

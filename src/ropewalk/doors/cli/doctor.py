@@ -143,6 +143,8 @@ def _tools(app: App, config: Config) -> Iterator[Finding]:
             tools = "tool" if counts[name] == 1 else "tools"
             usable = " may be used" if any(id.startswith(f"{name}:") for id in toolbox.refused) else ""
             yield Finding(f"server {name}", "ok", f"connected, {counts[name]} {tools}{usable}")
+    for doubt in config.doubts:
+        yield Finding("configuration", "note", doubt)
     for name, why in failures.items():
         if ":" in name:  # a tool of a server; what refuses it says what to do
             yield Finding(f"tool {name}", "fault", why)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from cyclopts import Parameter
 
+from ...config import read_config
 from ...source import visible
 from .answer import Answer
 from .exits import UsageError
 from .given import read_input, read_pairs
 from .interrupts import Interrupts
 from .options import Input, Json, Project
-from .session import with_app
+from .session import directory, with_app
 from .table import columns, first_line
 
 if TYPE_CHECKING:
@@ -29,13 +31,25 @@ def ls(*, json: Json = False, project: Project = None) -> Answer:
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
         failures = {name: str(why) for name, why in app.toolbox.failures.items()}
         rows = [(t.id, first_line(t.description or "")) for t in tools]
-        text = [
-            columns(("TOOL", "DESCRIPTION"), rows) if rows else "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"
-        ]
+        text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project))]
         text += [visible(f"! {name}: {why}") for name, why in failures.items()]
         return Answer(data={"tools": [t.to_dict() for t in tools], "failures": failures}, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
+
+
+def _none(place: Path) -> str:
+    """Why there are no tools, as far as it can be told."""
+    modules = read_config(place).modules
+    if not modules:
+        return "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"
+    many = len(modules) > 1
+    was = (
+        f"modules {', '.join(modules)} were imported and hold"
+        if many
+        else f"module {modules[0]} was imported and holds"
+    )
+    return f"no tools: the {was} no function with @tool (from ropewalk import tool)"
 
 
 def show(tool_id: str, /, *, json: Json = False, project: Project = None) -> Answer:
