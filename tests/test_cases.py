@@ -10,6 +10,7 @@
     expect     a subset of the result; besides it calls (names in order, or [name, params]),
                counts {tool: times}, cancelled [tools], peak (most at once), details
     problems   {path: part of the message}: exactly these
+    warnings   {path: part of the message}: exactly these; alone, nothing is run
     raises     {error class: part of its text} at the execution
 
 Every case that runs is also held to what is true of all: its status agrees, the same execution id
@@ -29,11 +30,25 @@ import pytest
 import ropewalk.errors
 from chains.scripted import ScriptedTools, answering, misses
 from ropewalk.app import App
+from ropewalk.check import UNKNOWN_TOOL
 from ropewalk.errors import InvalidFlow
 from ropewalk.source import load
 
 CASES = Path(__file__).parent / "cases"
-KNOWN = {"name", "covers", "tools", "context", "input", "variables", "expect", "problems", "raises", "bug", "answers"}
+KNOWN = {
+    "name",
+    "covers",
+    "tools",
+    "context",
+    "input",
+    "variables",
+    "expect",
+    "problems",
+    "raises",
+    "bug",
+    "answers",
+    "warnings",
+}
 KNOWN |= {"chain", "composition"}
 BESIDES = ("calls", "counts", "cancelled", "peak", "details", "absent")
 
@@ -63,6 +78,10 @@ async def _run(case: dict[str, Any], address: str) -> None:
             await _is_refused(app, case)
             return
         chain = await app.chains.create_chain(case["chain"])
+        if "warnings" in case:
+            await _is_doubtful(app, case)
+            if "expect" not in case:
+                return
         tools = ScriptedTools(case.get("tools") or {})
         context = case.get("context")
         if "raises" in case:
@@ -89,6 +108,14 @@ async def _is_refused(app: App, case: dict[str, Any]) -> None:
         assert case["problems"][path] in text
     assert str(refused.value) == "\n".join(text for _, text in told)
     assert await app.chains.list_chains() == []
+
+
+async def _is_doubtful(app: App, case: dict[str, Any]) -> None:
+    checked = await app.validate(case["chain"])
+    told = [(w.path, str(w)) for w in checked.warnings if w.keyword != UNKNOWN_TOOL]
+    assert sorted(path for path, _ in told) == sorted(case["warnings"]), told
+    for path, text in told:
+        assert case["warnings"][path] in text
 
 
 def _hold(expected: dict[str, Any], tools: ScriptedTools, result: Any, details: Any) -> None:

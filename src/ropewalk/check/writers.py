@@ -60,8 +60,8 @@ class Writers:
                 continue
             if graph.ordered:
                 return True
-            _, place, ancestors = self._order(graph)
-            return bool(ancestors[two.id] >> place[one.id] & 1) or bool(ancestors[one.id] >> place[two.id] & 1)
+            _, place, above = self._order(graph)
+            return bool(above[two.id] >> place[one.id] & 1) or bool(above[one.id] >> place[two.id] & 1)
         return True
 
     def _place(self, graph: Graph, node: Node) -> int:
@@ -71,7 +71,7 @@ class Writers:
         """Each node's place in an order of running, and its ancestors as bits of one integer."""
         known = self._places.get(id(graph))
         if known is None:
-            known = self._places[id(graph)] = (graph, *_ancestors(graph))
+            known = self._places[id(graph)] = (graph, *ancestors(graph))
         return known
 
 
@@ -80,7 +80,9 @@ def _repeats(node: Node) -> bool:
     return isinstance(node.op, Map) or (isinstance(node.op, Loop) and node.op.limit != 1)
 
 
-def _ancestors(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
+def ancestors(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
+    """The place of each node in an order of running, and what it runs after, as bits of those places; of an ordered
+    region no bits, since each runs after all before it."""
     needs = graph.needs
     if graph.ordered:
         return {node.id: i for i, node in enumerate(graph.nodes)}, {}

@@ -93,7 +93,7 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "params": f.anything,
     "condition": f.condition,
     "dependsOn": f.names,
-    "outputVar": f.name,
+    "outputVar": f.variable,
     "onSuccess": f.names,
     "onError": f.names,
     "fallback": f.anything,

@@ -13,6 +13,7 @@ from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from .binding import Binder, output_of
 from .chain import ChainDocument, ChainNode
+from .chain_order import Read, unset
 from .fields import join, say
 
 ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "iteration", "error", "secret"))
@@ -40,6 +41,7 @@ LABELS: Final = {
 INPUT_LABELS: Final = {**LABELS, "value": "input"}
 TRANSFORM_LABELS: Final = {**LABELS, "value": "transform"}
 EACH_LABELS: Final = {**TRANSFORM_LABELS, "value.source": "input"}
+ITERATION: Final = "in a loop $var.iteration is the number of the round, not this variable; give it another name"
 ROUNDS: Final = "rounds"  # the hidden node that a chain in loop mode is wrapped in
 
 
@@ -53,6 +55,7 @@ class Within:
     round: str | None = None
     apart: frozenset[str] = frozenset()  # ids of siblings that run at the same time
     fallback: bool = False
+    ended: bool = False  # in `until` or `while`, which see what the rounds before have set
 
 
 def _labels(node: ChainNode) -> Mapping[str, str]:
@@ -75,7 +78,9 @@ class ChainCompiler(Binder[Within]):
         super().__init__(chain.problems, [node.id for node in chain.nodes], chain.fields["variables"])
         self.chain = chain
         self.fields = chain.fields
-        self.written: set[str] = set()
+        self.written: dict[str, str] = {}  # variables, and the first node that sets each
+        self.reads: list[Read] = []
+        self.current = ""  # the id of the node that is being read
         self.caught = False  # some node has a fallback that is used
         self.ids: dict[str, str] = {}  # every id, and the place of its first node
         self.top = {node.id: i for i, node in enumerate(chain.nodes)}
@@ -105,11 +110,14 @@ class ChainCompiler(Binder[Within]):
             say(self.problems, "until", f"only a chain in loop mode has until, this one is {mode}")
         if self.fields["errorStrategy"] == "fallback" and not self.caught:
             say(self.warnings, "errorStrategy", "no node has a fallback, so that this is the same as stop")
+        state = self.channels(self.fields["variables"], self.written)
+        if not self.problems:
+            self.warnings += unset(body, self.reads, state, self.written)
         timeout = self.fields["timeout"]
         return Flow(
             name=str(self.fields["name"] or self.fields["id"]),
             body=body,
-            state=self.channels(self.fields["variables"], self.written),
+            state=state,
             input_schema=self.fields.get("inputSchema"),
             timeout=timeout / 1000 if timeout else None,
         )
@@ -127,14 +135,17 @@ class ChainCompiler(Binder[Within]):
             say(self.problems, join(node.path, "id"), f"the id {node.id!r} is already used, by {first}")
         out = node.get("outputVar")
         if out:
-            self.written.add(out)
+            self.written.setdefault(out, node.id)
+            if out == "iteration" and within.round is not None:
+                say(self.warnings, join(node.path, "outputVar"), ITERATION)
+        outer, self.current = self.current, node.id
         condition = node.get("condition") if node.type != "condition" else None
         description = str(node.get("description") or node.get("name") or "")
         after = node.get("dependsOn") or ()
         if after and within.mode not in ("dag", ""):
             say(self.problems, join(node.path, "dependsOn"), "only nodes of a chain in dag mode have dependsOn")
             after = ()
-        return Node(
+        made = Node(
             id=node.id,
             op=self.op(node, within),
             after=frozenset(after),
@@ -143,6 +154,8 @@ class ChainCompiler(Binder[Within]):
             policy=self.policy(node, within),
             meta=Meta(source=node.path, labels=_labels(node), description=description),
         )
+        self.current = outer
+        return made
 
     def op(self, node: ChainNode, within: Within) -> Op:
         match node.type:
@@ -198,7 +211,7 @@ class ChainCompiler(Binder[Within]):
                 over = Each("filter", over, ("$item", "$index"), Fn("<", (Var("$index"), Lit(limit))))
             return Map(items=over, body=body, limit=width)
         # The conditions of a loop see its body's nodes, as `until` of a whole chain does.
-        ends = replace(inside, siblings={n.id: i for i, n in enumerate(node.bodies.get("nodes", []))})
+        ends = replace(inside, siblings={n.id: i for i, n in enumerate(node.bodies.get("nodes", []))}, ended=True)
         again, until = (
             self.expression(node.get(key), join(node.path, key), ends) if node.get(key) is not None else None
             for key in ("while", "until")
@@ -320,7 +333,11 @@ class ChainCompiler(Binder[Within]):
             return self.output(ref, path, within.apart)
         if root == "var":
             if ref.path and ref.path[0] == "iteration" and within.round is not None:
+                if "iteration" in self.variables:
+                    say(self.warnings, path, ITERATION)
                 return Ref(within.round, ref.path[1:], column=ref.column)
+            if ref.path and not within.ended:
+                self.reads.append(Read(str(ref.path[0]), path, ref.column, self.current))
             return self.variable(ref, path)
         if root == "iteration":
             if within.round is None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from ..errors import Problem
 from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, refs
 from ..expr.unlift import unlift
 from ..frozen import dataclass
@@ -19,6 +20,7 @@ from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait, in_milli
 from ..values import Json
 from .chain import DEFAULTS
 from .chain_write_policy import strategy
+from .fields import variable
 from .writing import POLICY, Fields, FlowWriter, milliseconds, outputs
 
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
@@ -164,6 +166,10 @@ class ChainWriter(FlowWriter[Around]):
         if writes is None:
             return {}
         if isinstance(writes, Obj) and len(writes.fields) == 1 and writes.fields[0][1] == Ref("out", (node.id,)):
+            wrong: list[Problem] = []
+            variable(writes.fields[0][0], path, wrong)
+            for problem in wrong:
+                self.refuse(path, problem.message)
             return {"outputVar": writes.fields[0][0]}
         self.refuse(
             path, "a chain's node sets one variable, to its own output; use a node that computes the other value"

@@ -24,6 +24,7 @@ _OF: Final[dict[Checker, dict[str, Json]]] = {
     f.anything: {},
     f.text: _TEXT,
     f.name: {**_TEXT, "pattern": "\\S"},
+    f.variable: {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"},
     f.condition: {"anyOf": [{**_TEXT, "pattern": "\\S"}, {"type": "boolean"}]},
     f.truth: {"type": "boolean"},
     f.mapping: {"type": "object"},

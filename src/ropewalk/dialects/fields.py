@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from functools import lru_cache
@@ -116,6 +117,21 @@ def name(value: Json, path: str, report: Report) -> Json:
     if not isinstance(value, str) or not value.strip():
         say(report, path, "must be a non-empty string")
     return value
+
+
+def variable(value: Json, path: str, report: Report) -> Json:
+    """The name of a variable, as it stands after `$var.`."""
+    if isinstance(value, str) and not _NO_NAME.isdisjoint(value):
+        plain = re.sub(r"[\W_]+", "_", _READ.sub("", value)).strip("_")
+        say(
+            report, path, f"must be the plain name of a variable, not {value!r}: it is read as $var.NAME", plain or None
+        )
+        return value
+    return name(value, path, report)
+
+
+_NO_NAME = frozenset("$.[]{}")
+_READ = re.compile(r"^\s*\$?\{?\s*\$?(?:var\b)?")
 
 
 def condition(value: Json, path: str, report: Report) -> Json:
