@@ -14,8 +14,8 @@ import orjson
 
 from .dialects.fields import camel, kind
 from .dialects.records import Record, copied
-from .engine.engine import Job
-from .errors import InvalidFlow, JournalConflict, NotFound, Problem
+from .engine.engine import Job, check_run_id
+from .errors import InvalidFlow, InvalidValue, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
 from .journal.offloop import off_loop
 from .runs import iso
@@ -215,9 +215,10 @@ def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
     if variables is not None and not isinstance(variables, Mapping):
         problems.append(Problem(path="context.variables", message="must be an object"))
     run_id = given.get("executionId")
-    if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_json(run_id)):
-        message = "must be a non-empty string without NUL characters and lone surrogates"
-        problems.append(Problem(path="context.executionId", message=message))
+    try:
+        check_run_id(run_id, "context.executionId")
+    except InvalidValue as exc:
+        problems.append(Problem(path="context.executionId", message=exc.message))
     if not isinstance(given.get("request", ""), str):
         problems.append(Problem(path="context.request", message="must be a string: what the run is to do"))
     if problems:

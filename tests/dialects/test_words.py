@@ -159,3 +159,14 @@ def test_a_type_of_a_schema_that_there_is_not_is_told_with_those_there_are() -> 
 
 def test_a_number_that_is_not_whole_is_told_as_it_is() -> None:
     assert told({"maxRetries": 1.5}) == ["nodes[0].maxRetries: must be a whole number, not 1.5"]
+
+
+def test_blocks_that_are_nested_too_deep_are_told_once_at_their_node() -> None:
+    def nested(depth: int) -> dict[str, Any]:
+        node: dict[str, Any] = {"id": "last", "type": "tool", "tool": "t"}
+        for i in range(depth):
+            node = {"id": f"p{i}", "type": "parallel", "tool": None, "nodes": [node]}
+        return node
+
+    assert told({}, nested(63)) == []
+    assert told({}, nested(64)) == ["nodes[1]: nested deeper than 64 lists of nodes"]

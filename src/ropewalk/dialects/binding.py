@@ -13,8 +13,8 @@ from typing import Final, Generic, TypeVar
 
 from ..errors import ExpressionError, Problem
 from ..expr import lift
-from ..expr.ast import NULL, Arr, Expr, Lit, Obj, Ref, children, rebind
-from ..expr.lift import plain_parts
+from ..expr.ast import NULL, Arr, Expr, Lit, Obj, Ref, children, rebind, refs
+from ..expr.lift import plain_parts, read_string
 from ..ir import Channel
 from ..values import Json, closest
 from .fields import Report, join, say
@@ -63,6 +63,8 @@ class Binder(Generic[Within]):
         """Warn of what looks like a reference and stands in a longer text without `${}`, where it is text."""
         if isinstance(value, dict):
             for key, inner in value.items():
+                if "$" in key and self._seems_read(key):
+                    say(self.warnings, path, f"the key {key!r} is taken as it is; references are not resolved in keys")
                 self._texts(inner, join(path, key))
         elif isinstance(value, list):
             for i, inner in enumerate(value):
@@ -74,6 +76,27 @@ class Binder(Generic[Within]):
                     if root in self.roots:
                         meant = f"${{${root}{rest}}}"
                         say(self.warnings, path, f"{found[0]} is text here; inside a longer text write {meant}")
+
+    def _seems_read(self, text: str) -> bool:
+        """Whether a text that is taken as it is looks like a reference, or has one in it."""
+        try:
+            found = read_string(text)
+        except ExpressionError:
+            found = None
+        if found is not None and any(ref.root in self.roots for ref in refs(found)):
+            return True
+        return any((one[1] or one[3]) in self.roots for one in _SEEMS_MEANT.finditer(text))
+
+    def _as_it_is(self, value: Json, path: str) -> None:
+        """Warn of what looks like a reference in the starting value of a variable."""
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self._as_it_is(inner, join(path, key))
+        elif isinstance(value, list):
+            for i, inner in enumerate(value):
+                self._as_it_is(inner, f"{path}[{i}]")
+        elif isinstance(value, str) and ("$" in value or "{{" in value) and self._seems_read(value):
+            say(self.warnings, path, f"{_short(value)} is taken as it is; references are not resolved in variables")
 
     def expression(self, text: Json, path: str, within: Within) -> Expr:
         """An expression's text."""
@@ -147,6 +170,7 @@ class Binder(Generic[Within]):
     def channels(self, variables: Mapping[str, Json], written: Collection[str] = ()) -> dict[str, Channel]:
         """The channels of all variables that are declared, written or read; a warning for those that
         have to come with the execution."""
+        self._as_it_is(dict(variables), "variables")
         channels = {name: Channel(initial=value) for name, value in variables.items()}
         for name in sorted({*written, *self.names}):
             channels.setdefault(name, Channel(present=False))
@@ -162,6 +186,10 @@ class Binder(Generic[Within]):
 def output_of(id: str) -> Ref:
     """The output of a node, as a notation itself reads it."""
     return Ref("out", (id,), said=Ref("output", (id,)))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")
 
 
 def _parts(expr: Expr) -> Iterator[Expr]:

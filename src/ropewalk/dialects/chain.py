@@ -192,6 +192,8 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
     bodies: dict[str, list[ChainNode]] = {}
     for key in BODIES:
         if key in given:
+            if key == "nodes" and given[key] == []:
+                say(report, join(path, key), "must be a non-empty list of nodes")
             bodies[key] = read_nodes(given.pop(key), join(path, key), report, depth + 1, _node)
     node = ChainNode(path, given, bodies)
     if node.type:

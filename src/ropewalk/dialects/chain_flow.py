@@ -202,8 +202,6 @@ class ChainCompiler(Binder[Within]):
         apart = width > 1 and items is not None
         inside = replace(within, mode="sequential", round="index" if items is not None else "round")
         body = self._line(node.bodies.get("nodes", []), inside)
-        if not body.nodes and "nodes" in node.bodies:
-            say(self.problems, join(node.path, "nodes"), "must be a non-empty list of nodes")
         limit = node.get("maxIterations")
         over = self.value(items, join(node.path, "items"), within) if items is not None else None
         if apart and over is not None:
@@ -225,8 +223,6 @@ class ChainCompiler(Binder[Within]):
         siblings = {n.id: i for i, n in enumerate(body)}
         inside = Within(siblings, False, "parallel", within.round, within.apart | frozenset(siblings))
         nodes = tuple(self.node(n, inside) for n in body)
-        if not nodes and "nodes" in node.bodies:
-            say(self.problems, join(node.path, "nodes"), "must be a non-empty list of nodes")
         self._no_jumps(body, "parallel")
         limit = int(node.get("concurrency", self.fields["concurrency"]))
         result = Obj(tuple((n.id, output_of(n.id)) for n in nodes))
@@ -274,6 +270,13 @@ class ChainCompiler(Binder[Within]):
             strategy = "stop"
         timeout = get("timeout") if node.type != "wait" else None  # which keeps its own, through restarts
         self._fallback_fits(node, strategy)
+        if strategy != "retry":
+            again = node.bodies and not get("errorStrategy") and self.fields["errorStrategy"] == "retry"
+            why = "the nodes inside are tried again, not the block" if again else f"the strategy here is {strategy}"
+            for key in ("maxRetries", "retryDelay"):
+                if key in node.fields:
+                    said = f"is not used: {why}; only errorStrategy: retry uses it"
+                    say(self.warnings, join(node.path, key), said)
         if strategy == "stop" and timeout is None and not node.get("onError"):
             return NO_POLICY
         retry = Retry()

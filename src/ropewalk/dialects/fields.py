@@ -57,7 +57,14 @@ def known_keys(
 def _meant(key: str, known: Mapping[str, Any]) -> str | None:
     """The key that was probably meant: the same in another letter case, or the closest."""
     folded = {name.lower(): name for name in known}
+    other = _OF_OTHERS.get(key)
+    if other in known:
+        return other
     return folded.get(key.lower()) or closest(key, known)
+
+
+_OF_OTHERS = {"needs": "dependsOn", "after": "dependsOn", "else": "otherwise", "if": "condition", "when": "condition"}
+"""Words of other notations for keys of ours, which are not spelt alike."""
 
 
 def join(path: str, key: str) -> str:

@@ -75,7 +75,10 @@ def read_nodes(
 ) -> list[Read]:
     """A list of nodes, `depth` lists deep (the document's own is 1); inside, one node may stand for a list."""
     if depth > MAX_NESTING:
-        say(report, path, f"nested deeper than {MAX_NESTING}")
+        # Told once, at the node of the document that it is in: the way down is longer than any line.
+        told = Problem(path=path.partition("]")[0] + "]", message=f"nested deeper than {MAX_NESTING} lists of nodes")
+        if told not in report:
+            report.append(told)
         return []
     if isinstance(value, Mapping) and not path.endswith("]") and depth > 1:
         return [read(value, path, report, depth)]

@@ -112,6 +112,8 @@ class _Reader:
         return found
 
     def _known(self, found: Expr, text: str) -> None:
+        if text == "$" and "state" not in self.roots:
+            raise _no_reference(text)  # it is the state where there is one
         strange = [ref for ref in ((found,) if isinstance(found, Ref) else refs(found)) if ref.root not in self.roots]
         _raise_all([_unknown(ref.root, self.roots, text, ref.column - 1) for ref in strange])
 
@@ -182,6 +184,10 @@ def plain_parts(text: str) -> list[str]:
     return [part.value for part in parts if isinstance(part, Lit) and type(part.value) is str]
 
 
+def _no_reference(text: str) -> ExpressionError:
+    return fault(text, 0, "not a reference; for the text itself write $$ at its start", "$" + text)
+
+
 def _reference(text: str) -> Expr:
     found = _ROOT.match(text)
     name = found[1] if found is not None else None
@@ -190,7 +196,7 @@ def _reference(text: str) -> Expr:
         raise fault(text, 0, f"the reference has more than {MAX_TEXT:,} characters")
     if name is None:
         if at < len(text) and text[at] not in ".[":
-            raise fault(text, 0, "not a reference; for the text itself write $$ at its start", "$" + text)
+            raise _no_reference(text)
         name = "state"
     elif name not in ROOTS:
         near = closest(name, ROOTS)
@@ -211,6 +217,10 @@ def _reference(text: str) -> Expr:
             return tree
     if re.match(_SEEMS_EXPRESSION, text[end:]) and _fits(f"${{{text}}}"):
         raise fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
+    if text[end:] == ".":
+        raise fault(text, end, "a name is missing after the dot", text[:end])
+    if text[end] == "[" and "]" not in text[end:]:
+        raise fault(text, end, "[ is not closed", f"{text}]" if _fits(f"{text}]") else None)
     unexpected = f"unexpected {text[end]!r} in a reference"
     named = _STRANGE_NAME.match(text)
     quoted = f'{named[1]}["{named[2]}"]{named[3] or ""}' if named is not None else ""
