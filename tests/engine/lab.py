@@ -186,3 +186,15 @@ WAYS = [bare, in_memory, durably, watched]
 """The ways a program is built: each compiles the same flow to other closures."""
 
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+def swallows(value: Any = "swallowed") -> Callable[[], Any]:
+    """A tool that gives a value where it is cancelled."""
+
+    async def tool() -> Any:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return value
+
+    return tool

@@ -25,6 +25,7 @@ from engine.lab import (
     node,
     on,
     once,
+    swallows,
 )  # fmt: skip
 from ropewalk.engine.engine import Engine
 from ropewalk.expr.ast import Lit
@@ -32,18 +33,6 @@ from ropewalk.ir import Graph, OnError, Policy, Retry
 from ropewalk.journal import MemoryStore
 from ropewalk.ops import Block
 from ropewalk.testing import ScriptedTools, fails, hangs, held, in_turn
-
-
-def swallows(value: Any = "swallowed") -> Callable[[], Any]:
-    """A tool that gives a value where it is cancelled."""
-
-    async def tool() -> Any:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return value
-
-    return tool
 
 
 def cleans_up(steps: int = 5) -> Callable[[], Any]:

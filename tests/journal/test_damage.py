@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import apsw
@@ -70,6 +71,20 @@ def test_database_with_a_damaged_header_is_refused_and_left_alone(path: Path) ->
     assert contents(path.parent) == before
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_file_that_is_deleted_in_use_is_told_by_its_name(path: Path, anew: bool) -> None:
+    store = SqliteStore(path)
+    for file in path.parent.iterdir():
+        file.unlink()
+    if anew:
+        path.touch()
+    with pytest.raises(StoreError, match=r"store\.db: the file was deleted, moved or replaced while it was in use"):
+        store.history("r")
+    assert path.exists() is anew
+    with contextlib.suppress(StoreError):
+        store.close()
+
+
 def test_damaged_page_is_told_when_it_is_met(path: Path) -> None:
     fill(path)
     pages = path.stat().st_size // PAGE
@@ -77,6 +92,17 @@ def test_damaged_page_is_told_when_it_is_met(path: Path) -> None:
         change(path, page * PAGE, b"\xa5" * PAGE)
     with pytest.raises(StoreError, match=r"damaged.*ropewalk doctor"):
         SqliteStore(path).history("r")
+
+
+def test_damaged_page_that_is_met_in_use_is_not_told_as_if_nothing_had_been_done(path: Path) -> None:
+    fill(path)
+    with contextlib.closing(SqliteStore(path)) as store:
+        pages = path.stat().st_size // PAGE
+        for page in range(2, pages):
+            change(path, page * PAGE, b"\xa5" * PAGE)
+        with pytest.raises(StoreError, match=r"damaged.*in use.*ropewalk doctor") as told:
+            store.history("r")
+    assert "nothing was changed" not in str(told.value)
 
 
 def test_torn_end_of_the_log_costs_nothing_acknowledged(path: Path, child: Start) -> None:

@@ -147,6 +147,8 @@ def in_time(direct: Direct, seconds: float, tool: str) -> Callable[[Args], Await
         timer = Deadline(clock() + seconds)
         try:
             raw = await start(args)
+            if timer.late:
+                raise asyncio.CancelledError  # the tool kept its own to itself: what it gives comes too late
         except BaseException as exc:  # noqa: BLE001 - it goes on
             error = raised(exc, timer, failed, tool, seconds)
             raise error from error.__cause__

@@ -70,10 +70,8 @@ def call(
         args = get(frame)
         path = path_of(frame, spot)
         mark = digest([tool, args if shown is get else shown(frame)])
-        if log.past:
-            known = await _recorded(run_, frame, spot, path, mark)
-            if known is not None:
-                return known.data
+        if log.past and (known := await _recorded(run_, frame, spot, path, mark)) is not None:
+            return known.data
         began = clock()
         if lease is not None and began >= lease.until:
             await lease.renewed(run_.id)
@@ -86,6 +84,8 @@ def call(
                 timer = Deadline(began + seconds, run_.watch)
                 try:
                     raw = await start(args)
+                    if timer.late:
+                        raise asyncio.CancelledError  # as in `in_time`
                 except BaseException as exc:  # noqa: BLE001 - it goes on
                     error = raised(exc, timer, failed, tool, seconds)
                     raise error from error.__cause__
@@ -96,8 +96,7 @@ def call(
         except ToolError as exc:
             await log.append(Entry(path, "call_failed", spot.id, _as_data(run_, exc), mark, started, run_.now()))
             raise
-        if run_.secrets:
-            value = run_.redact(value)
+        value = run_.redact(value) if run_.secrets else value
         committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
         if pledges and not committed.done():
             return Pledge(value, committed)

@@ -37,6 +37,8 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
         if lane.task.cancelling() > lane.before:
             return exc  # somebody else cancels too
         return named(ToolTimeout(spot.tool or spot.id, spot.limit or 0.0), spot, frame)
+    if lane is not None:
+        lane.forgive()  # it answered its cancellation with an error of its own
     if spot.direct is not None and not isinstance(exc, (ExpressionError, *PASSES)):
         # Whatever else comes out of a direct call came out of the tool, a nested run's error too.
         return named(spot.direct.failed(exc), spot, frame)

@@ -212,7 +212,10 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
     async def with_deadline(value: Any) -> Any:
         timer = Deadline(clock() + seconds)
         try:
-            return await run(value)
+            found = await run(value)
+            if timer.late:
+                raise asyncio.CancelledError  # it kept its own to itself: what it gives comes too late
+            return found
         except asyncio.CancelledError:
             # Ours alone: an outer cancellation that came at the same moment goes on.
             if timer.late and timer.alone():

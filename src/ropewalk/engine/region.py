@@ -64,6 +64,8 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
                     value = start(frame)
                     if waits:
                         value = await value
+                        if lane.late is not None:
+                            raise asyncio.CancelledError  # the tool kept its own to itself: this comes too late
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:
@@ -159,8 +161,7 @@ async def _play(work: _Work, frame: Frame) -> Yield:
     pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
 
     async def drain(lane: Lane) -> None:
-        helps = lane is not home
-        if helps and found:
+        if (helps := lane is not home) and found:
             spill.join(lane)
         spot: Any = None
         outer, lane.track = lane.track, None
@@ -174,10 +175,11 @@ async def _play(work: _Work, frame: Frame) -> Yield:
                     value = start(frame)
                     if waits:
                         value = await value
+                        if lane.late is not None:
+                            raise asyncio.CancelledError
                         if take is not None:
                             raw, value = value, take(value)
-                            if value is NOT_JSON:
-                                value = spot.direct.settle(raw)
+                            value = spot.direct.settle(raw) if value is NOT_JSON else value
                         elif type(value) is Pledge:
                             pledged.append((value, after, write, slot, spot, began))
                             continue

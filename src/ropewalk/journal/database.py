@@ -22,6 +22,8 @@ BUSY: Final = 30.0
 """Seconds to wait for another process that is writing."""
 
 _APPLICATION: Final = 0x726F7065  # "rope"
+_UNCHANGED: Final = "nothing was changed"
+_CHANGED: Final = "it was met while the store was in use, what was written before stays"
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
@@ -47,22 +49,25 @@ def open_database(path: Path, sync: Literal["normal", "full"]) -> apsw.Connectio
             connection.close()
             raise
     except apsw.Error as error:
-        raise store_error(path, error) from error
+        raise store_error(path, error, opening=True) from error
     return connection
 
 
-def connect(path: Path) -> apsw.Connection:
-    """A plain connection that waits its turn."""
-    connection = apsw.Connection(str(path))
+def connect(path: Path, *, create: bool = False) -> apsw.Connection:
+    """A plain connection that waits its turn. A file that is gone is not made anew, unless to `create` it is wanted."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(int(BUSY * 1000))
     return connection
 
 
-def store_error(path: Path, error: Exception) -> StoreError:
-    """What the user is told about a failure of SQLite, and what to do."""
+def store_error(path: Path, error: Exception, *, opening: bool = False) -> StoreError:
+    """What the user is told about a failure of SQLite, while the store is opened or later, and what to do."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return damaged(path, str(error))
-    if isinstance(error, apsw.FullError):
+        return damaged(path, str(error), _UNCHANGED if opening else _CHANGED)
+    if not path.exists() or "no such table" in str(error):
+        what = "the file was deleted, moved or replaced while it was in use; put it back, or start with a new one"
+    elif isinstance(error, apsw.FullError):
         what = "the disk is full; free some space. Nothing acknowledged is lost"
     elif isinstance(error, apsw.BusyError):
         what = f"another process has been writing for more than {BUSY:g} s; find and end it (`fuser {path}`)"
@@ -75,10 +80,9 @@ def store_error(path: Path, error: Exception) -> StoreError:
     return StoreError(f"{path}: {what}")
 
 
-def damaged(path: Path, what: str) -> StoreError:
+def damaged(path: Path, what: str, changed: str = _UNCHANGED) -> StoreError:
     return StoreError(
-        f"{path} is damaged ({what}); nothing was changed."
-        " Keep a copy of it and its -wal file, then run `ropewalk doctor`"
+        f"{path} is damaged ({what}); {changed}. Keep a copy of it and its -wal file, then run `ropewalk doctor`"
     )
 
 

@@ -54,7 +54,7 @@ def salvage(path: str | Path, to: str | Path) -> int:
         try:
             with contextlib.closing(connect(copy)) as connection:
                 connection.execute("VACUUM INTO ?", (str(to),))
-            with contextlib.closing(connect(to)) as saved:
+            with contextlib.closing(connect(to, create=True)) as saved:
                 return int(fetch(saved, "SELECT count(*) FROM run")[0][0])
         except apsw.Error as error:
             to.unlink(missing_ok=True)

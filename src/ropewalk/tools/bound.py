@@ -213,7 +213,10 @@ async def _within(seconds: float, route: Route, sent: tuple[Any, ...], fail: Fai
     started = time.monotonic()
     try:
         async with scope:
-            return await route.send(*sent)
+            raw = await route.send(*sent)
+        if scope.expired():  # the tool kept the cancellation to itself: what it gives comes too late
+            raise TimeoutError if task is None or task.cancelling() <= before else asyncio.CancelledError
+        return raw
     except TimeoutError as error:
         # An executor that keeps the time itself may be a moment ahead of us.
         if scope.expired() or (route.keeps_time and time.monotonic() - started > 0.95 * seconds):
