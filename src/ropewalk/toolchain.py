@@ -81,6 +81,8 @@ def default_app() -> App:
 
 def configure(app: App) -> App:
     """Use `app` from now on; the one before is left to its owner. Tools are selected from its toolbox."""
+    if not isinstance(app, App):
+        raise TypeError(f"configure takes an App, not {type(app).__name__}: configure(App(store={app!r}))")
     global _app, _selector
     with _lock:
         _app, _selector = app, None

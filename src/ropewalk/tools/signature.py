@@ -164,6 +164,11 @@ def is_async_generator(function: Callable[..., Any]) -> bool:
     return inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(type(function).__call__)
 
 
+def is_generator(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a generator that is not async."""
+    return inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(type(function).__call__)
+
+
 def whole_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     """The parameters whose hint is `int`, or `int | None` and the like, and which a float is not meant for."""
     try:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
 from ..errors import InvalidTool, InvalidToolId, InvalidValue
 from ..frozen import dataclass
 from ..values import Json, check_json, closest, digest
-from .signature import adapt, describe
+from .signature import adapt, describe, is_generator
 
 BackendKind: TypeAlias = Literal["local", "provider", "mcp"]
 Handler: TypeAlias = Callable[..., Any]
@@ -234,6 +234,11 @@ def tool_from(function: Handler, definition: dict[str, Any] | None = None, *, ma
     made = getattr(function, _MARK, None)
     if isinstance(made, Tool) and not definition:
         return made
+    if is_generator(function):
+        raise InvalidTool(
+            f"{getattr(function, '__name__', function)} is a plain generator, whose values nobody would get; "
+            "make it async (async def with yield), which streams, or return a list"
+        )
     given = {key: value for key, value in (definition or {}).items() if value is not None}
     derived = describe(function)
     seconds = given.pop("timeout", None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL
+from ...config.project import FILE
 from ...errors import InvalidFlow
 from ...source import dump, render
 from ...told import problem_data
@@ -30,6 +31,8 @@ def validate(
     project: Project = None,
 ) -> Answer:
     """Check a definition: every problem at once, each with its place. No tool is called."""
+    if source.name == FILE:
+        raise UsageError(f"{source} is a project's file, not a definition; `ropewalk doctor` checks it")
 
     async def work(app: App, _: Interrupts) -> Answer:
         checked = await app.validate(source)

@@ -39,6 +39,10 @@ def dispatch(words: list[str]) -> int:
         # Whoever read our output has gone; writing again while the interpreter ends would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _READER_GONE
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich, which prints the help, ends us with 1
+            return _READER_GONE
+        raise
     except (RopewalkError, KeyboardInterrupt) as error:
         return _fail(error, out, words)
     except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code

@@ -66,6 +66,8 @@ class Interrupted(KeyboardInterrupt):
         super().__init__()
 
 
+_INPUT: Final = "the input does not fit the input schema that"
+_GIVEN: Final = {"state": "the state does not fit what", "variables": "the variables do not fit what"}
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     # The first line that fits decides, so the narrower kinds stand first.
     (UsageError, USAGE),
@@ -107,8 +109,8 @@ def explain(error: BaseException) -> str:
         return f"error: {visible(shortened(said(error)))}"
     shown = [render(p) for p in problems]
     if isinstance(error, InvalidInput):
-        state = all(problem.path.startswith("state.") for problem in problems)
-        what = "the state does not fit what" if state else "the input does not fit the input schema that"
+        parts = {problem.path.partition(".")[0] for problem in problems}
+        what = _GIVEN.get(parts.pop(), _INPUT) if len(parts) == 1 else _INPUT
         shown.insert(0, f"error: {what} the definition declares")
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
         text = str(error)
