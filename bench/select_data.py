@@ -23,12 +23,36 @@ class Set:
 
 
 def load(folder: Path | str) -> Set:
+    """Read a folder; what is wrong with it ends the program, with its place."""
     folder = Path(folder)
-    tools, queries = (
-        [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines() if line.strip()]
-        for name in ("tools.jsonl", "queries.jsonl")
-    )
+    tools, queries = _lines(folder / "tools.jsonl", "name"), _lines(folder / "queries.jsonl", "query", "gold")
+    names = {f"{tool['namespace']}:{tool['name']}" if tool.get("namespace") else tool["name"] for tool in tools}
+    for number, query in enumerate(queries, 1):
+        strangers = [name for name in query["gold"] if name not in names]
+        if strangers:
+            raise SystemExit(
+                f"{folder}/queries.jsonl, query {number}: no tool is called {strangers[0]!r} (with its namespace)"
+            )
     return Set(folder.name, tools, queries)
+
+
+def _lines(path: Path, *keys: str) -> list[dict[str, Any]]:
+    if not path.is_file():
+        raise SystemExit(f"there is no {path}; a folder has tools.jsonl and queries.jsonl")
+    found = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line) if line.strip() else None
+        except json.JSONDecodeError as error:
+            raise SystemExit(f"{path}:{number}: {error}") from error
+        if row is not None:
+            missing = [key for key in keys if not isinstance(row, dict) or key not in row]
+            if missing or not isinstance(row.get("gold", []), list):
+                raise SystemExit(f"{path}:{number}: needs {' and '.join(keys)}; gold is a list of names")
+            found.append(row)
+    if not found:
+        raise SystemExit(f"{path}: there is nothing in it")
+    return found
 
 
 def right(query: dict[str, Any]) -> list[set[str]]:

@@ -72,7 +72,7 @@ def prepare(one: Set, minilm: Once | None) -> tuple[Index, Vectors | None]:
     if minilm is None:
         return index, None
     vectors = Vectors(minilm)
-    vectors.put(slots, [model_text(index.cards[slot]) for slot in slots])
+    vectors.put(slots, vectors.read([model_text(index.cards[slot]) for slot in slots]))
     return index, vectors
 
 
@@ -178,7 +178,7 @@ def asked(sets: list[Set], minilm: Once | None = None) -> list[list[Asked]]:
 def sure(parts: list[Asked], found: np.ndarray) -> dict[str, float]:
     """A logistic model of "the tool is in the first five", every registry counting the same."""
     middle = [float(np.median(c.features[0] @ found)) for part in parts for c in part.own if len(c.names) >= 50]
-    usual = float(np.mean(middle))
+    usual = float(np.mean(middle)) if middle else float("nan")
     rows, labels, share = [], [], []
     for part in parts:
         for cases, have in ((part.own, HAVE_A_TOOL), (part.foreign, 1 - HAVE_A_TOOL)):
@@ -189,6 +189,10 @@ def sure(parts: list[Asked], found: np.ndarray) -> dict[str, float]:
     x, y, w = np.c_[np.ones(len(rows)), np.array(rows)], np.array(labels), np.array(share)
     w /= w.sum()
     spread = np.r_[1.0, x[:, 1:].std(0)]
+    if not (spread > 1e-9).all() or len(set(labels)) < 2:  # NaN is not more, either
+        raise SystemExit(
+            "how sure a score makes one: that takes larger sets, of at least 100 tools and as many requests each"
+        )
     x /= spread
     beta = np.zeros(x.shape[1])
     ridge = np.diag([0.0, 0.002, 0.002, 0.002])

@@ -70,6 +70,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+")
     sets = [load(folder) for folder in parser.parse_args().folders]
+    if len(sets) < 2:
+        parser.error("two folders or more: the weights of each come from the others")
     used = [n for n, name in enumerate(NAMES) if "model" not in name]
     plain = []
     for one in sets:

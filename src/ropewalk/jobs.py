@@ -17,6 +17,7 @@ from .events import Event
 from .fitting import asks_model, check_input
 from .journal.journal import Log, NewRun, RunRow
 from .tools.executor import ExecutorCaller
+from .tools.runner import check_request
 from .values import Json, check_json
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Jobs:
         state = check_json(dict(variables), "variables") if variables else None
         job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
         if request is not None:
-            job.new.context["request"] = check_json(request, "request")
+            job.new.context["request"] = check_request(request)
         return job
 
     def executor_for(self, row: RunRow, executor: Executor | None) -> Executor | None:

@@ -172,6 +172,29 @@ CHAIN = {
 }
 
 
+def test_a_request_that_is_no_text_is_refused_before_anything_is_called() -> None:
+    """SELECT-LEARN-4"""
+    called: list[str] = []
+
+    async def note(text: str = "") -> str:
+        called.append(text)
+        return text
+
+    async def case() -> None:
+        async with App("memory", tools=[tool(note)]) as app:
+            chain = {**CHAIN, "nodes": [{"id": "a", "type": "TOOL", "tool": "note", "params": {"text": "x"}}]}
+            for calling in (
+                app.call_tool("note", {}, request=3),  # type: ignore[arg-type]
+                app.runner.run("note", {}, request=["x"]),  # type: ignore[arg-type]
+                app.run(chain, request=3),  # type: ignore[arg-type]
+            ):
+                with pytest.raises(InvalidInput, match="request: must be a string, not"):
+                    await calling
+            assert called == []
+
+    asyncio.run(case())
+
+
 @pytest.mark.parametrize("where", ["memory", "sqlite"])
 def test_runs_and_calls_of_tools_feed_the_memory(where: str, tmp_path: Path) -> None:
     """SELECT-LEARN-5"""

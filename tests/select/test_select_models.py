@@ -15,6 +15,8 @@ from ropewalk.errors import ConfigError
 from ropewalk.select.embed import MiniLM
 from ropewalk.select.selector import Selector
 from ropewalk.select.wordpiece import WordPiece
+from ropewalk.tools.tool import Tool
+from ropewalk.tools.toolbox import Toolbox
 
 SUBJECTS = {"weather": 0, "rain": 0, "umbrella": 0, "mail": 1, "letter": 1, "flight": 2, "aeroplane": 2, "invoice": 3}
 
@@ -66,6 +68,66 @@ def test_a_model_that_gives_nonsense_is_named() -> None:
 
     with pytest.raises(ConfigError, match=r"subjects: embed_documents gave an array of shape \(3,\)"):
         Selector(TOOLS, embedder=Broken())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (np.full((2, 5), np.nan), "embed_documents gave numbers that are not finite"),
+        (["a", "b"], "embed_documents gave no array of numbers"),
+        (np.zeros((2, 4)), "embed_documents gave 4 numbers a text; it gave 5 before"),
+    ],
+)
+def test_what_a_model_says_wrongly_changes_nothing(given: object, says: str) -> None:
+    """SELECT-MODEL-1"""
+    model = Subjects()
+    selector = Selector(TOOLS, embedder=model)
+    model.embed_documents = lambda texts: given  # type: ignore[assignment,method-assign,return-value]
+    with pytest.raises(ConfigError, match=f"subjects: {says}"):
+        selector.add_all([definition("one", "One."), definition("two", "Two.")])
+    assert len(selector) == len(TOOLS)
+    assert names(selector.select("umbrella", threshold=0))[0] == "get_weather"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (np.zeros(4), "embed_query gave 4 numbers a text; it gave 5 before"),
+        (np.zeros((1, 5)), r"embed_query gave an array of shape \(1, 5\) for one text"),
+        (np.array([1, 2, 3, 4, np.inf]), "embed_query gave numbers that are not finite"),
+        (None, "embed_query gave"),
+    ],
+)
+def test_a_wrong_vector_of_a_request_is_an_error_once(given: object, says: str) -> None:
+    """SELECT-MODEL-1"""
+    model = Subjects()
+    selector = Selector(TOOLS, embedder=model)
+    right = model.embed_query
+    model.embed_query = lambda text: given  # type: ignore[assignment,method-assign,return-value]
+    with pytest.raises(ConfigError, match=f"subjects: {says}"):
+        selector.select("umbrella")
+    model.embed_query = right  # type: ignore[method-assign]
+    assert names(selector.select("umbrella", threshold=0))[0] == "get_weather"
+
+
+def test_what_changed_while_a_model_failed_is_looked_at_again() -> None:
+    """SELECT-MODEL-1"""
+    model, toolbox = Subjects(), Toolbox()
+    selector = Selector(embedder=model)
+    selector.follow(toolbox)
+    toolbox.register(Tool("get_rain", "Rain.", {"type": "object"}))
+    right = model.embed_documents
+    model.embed_documents = lambda texts: np.zeros(3)  # type: ignore[method-assign]
+    with pytest.raises(ConfigError, match="embed_documents gave"):
+        selector.select("umbrella")
+    model.embed_documents = right  # type: ignore[method-assign]
+    assert names(selector.select("umbrella", threshold=0)) == ["get_rain"]
+
+
+@pytest.mark.parametrize("given", [object(), "all-MiniLM", Subjects])
+def test_what_is_no_embedder_is_refused_at_once(given: object) -> None:
+    with pytest.raises(ConfigError, match="an embedder is an object with id, embed_documents, embed_query"):
+        Selector(TOOLS, embedder=given)  # type: ignore[arg-type]
 
 
 def test_a_model_that_is_not_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,8 +45,17 @@ def test_short_forms_in_names_are_known() -> None:
         ("authenticate a user", "auth_usr"),
         ("the average of these numbers", "calc_avg"),
         ("information about an image", "img_info"),
+        ("throw a folder away, delete it", "rm_dir"),
+        ("msg", "list_msgs"),
     ):
         assert names(terse.select(query, threshold=0))[0] == first
+
+
+def test_what_is_quoted_says_less_also_where_it_is_most_of_the_request(selector: Selector) -> None:
+    """SELECT-HYBRID-3"""
+    for quoted in ('"what is the weather forecast for tomorrow?"', "`what is the weather forecast for tomorrow?`"):
+        assert names(selector.select(f"Translate {quoted} into Spanish"))[0] == "translate_text"
+    assert names(selector.select('"what is the weather forecast for tomorrow?"'))[0] == "get_weather"
 
 
 def test_a_result_has_what_is_documented_and_explains_itself(selector: Selector) -> None:
@@ -151,15 +160,14 @@ def test_everything_wrong_with_the_options_is_said_at_once(selector: Selector) -
         "maxResults": 0,
         "threshold": "high",
         "excludeTools": "get_weather",
-        "context": [],
+        "context": {"recentTool": []},
         "treshold": 1,
         "allowTools": [3],
     }
     with pytest.raises(InvalidInput) as caught:
         selector.select(7, wrong)  # type: ignore[arg-type]
-    assert sorted(problem.path for problem in caught.value.problems) == ["options." + k for k in sorted(wrong)] + [
-        "query"
-    ]
+    paths = [f"options.{key}{'.recentTool' if key == 'context' else ''}" for key in sorted(wrong)]
+    assert sorted(problem.path for problem in caught.value.problems) == [*paths, "query"]
     text = str(caught.value)
     assert "did you mean hybrid?" in text
     assert "did you mean threshold?" in text
@@ -179,6 +187,12 @@ def test_everything_wrong_with_the_options_is_said_at_once(selector: Selector) -
 def test_a_definition_that_cannot_be_used_is_refused(tool: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidTool, match=says):
         Selector([tool])
+
+
+@pytest.mark.parametrize("given", ["x", {"name": "a"}, 3, None, [3], [None]])
+def test_what_is_no_list_of_tools_is_refused(given: object) -> None:
+    with pytest.raises(InvalidTool, match="to select from"):
+        Selector(given)  # type: ignore[arg-type]
 
 
 def test_tools_come_and_go_without_a_rebuild() -> None:

@@ -33,6 +33,12 @@ class Card:
 def card_of(tool: Tool | Mapping[str, Any]) -> Card:
     """The card of a Tool, or of a definition `{name, description, category?, inputSchema?, namespace?, tags?}`."""
     if not isinstance(tool, Mapping):
+        from ..tools.tool import Tool
+
+        if not isinstance(tool, Tool):
+            raise InvalidTool(
+                f"a tool to select from is a Tool or a definition {{name, description, ...}}, not {tool!r}"
+            )
         category, schema = _category(tool), tool.input_schema
         return _card(tool.id, tool.name, tool.description, category, tool.namespace, schema, tool.tags)
     name = tool.get("name")

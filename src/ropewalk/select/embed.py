@@ -149,24 +149,45 @@ class Vectors:
     """The vectors of tools under a model, one row for each slot; a text once embedded is not embedded again."""
 
     def __init__(self, embedder: Embedder) -> None:
+        wanted = ("id", "embed_documents", "embed_query")
+        if isinstance(embedder, type) or not all(hasattr(embedder, name) for name in wanted):
+            given = embedder.__name__ if isinstance(embedder, type) else f"{type(embedder).__name__!r} object"
+            raise ConfigError(f"an embedder is an object with {', '.join(wanted)}; the {given} given is none")
         self.embedder = embedder
         self._known: dict[str, Array] = {}
         self._rows: Array = np.zeros((0, 1), np.float32)
         self._query = lru_cache(maxsize=512)(self._embed_query)
 
-    def put(self, slots: Sequence[int], texts: Sequence[str]) -> None:
-        """Have the vectors of these tools."""
+    def read(self, texts: Sequence[str]) -> list[str]:
+        """Have the vectors of these texts; gives what each is known by."""
         keys = [hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
         if new:
-            made = np.asarray(self.embedder.embed_documents(list(new.values())), np.float32)
+            made = self._numbers("embed_documents", self.embedder.embed_documents(list(new.values())))
             if made.ndim != 2 or len(made) != len(new):
                 what = f"an array of shape {made.shape} for {len(new)} texts"
                 raise ConfigError(f"{self.embedder.id}: embed_documents gave {what}")
+            self._fits("embed_documents", made)
             made /= np.linalg.norm(made, axis=1, keepdims=True) + 1e-9
             self._known.update(zip(new, made, strict=True))
-        if not keys:
-            return
+        return keys
+
+    def _numbers(self, what: str, given: object) -> Array:
+        try:
+            return np.array(given, np.float32)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{self.embedder.id}: {what} gave no array of numbers: {error}") from error
+
+    def _fits(self, what: str, made: Array) -> None:
+        """Refuse vectors that are not like those there are."""
+        size = len(next(iter(self._known.values()))) if self._known else made.shape[-1]
+        if made.shape[-1] != size:
+            raise ConfigError(f"{self.embedder.id}: {what} gave {made.shape[-1]} numbers a text; it gave {size} before")
+        if not np.isfinite(made).all():
+            raise ConfigError(f"{self.embedder.id}: {what} gave numbers that are not finite")
+
+    def put(self, slots: Sequence[int], keys: Sequence[str]) -> None:
+        """Have the vectors of these tools, given by what `read` gave for their texts."""
         size = len(self._known[keys[0]])
         if len(self._rows) <= max(slots) or self._rows.shape[1] != size:
             grown = np.zeros((max(2 * len(self._rows), max(slots) + 1), size), np.float32)
@@ -185,6 +206,9 @@ class Vectors:
         return found
 
     def _embed_query(self, text: str) -> Array:
-        vector = np.asarray(self.embedder.embed_query(text), np.float32)
+        vector = self._numbers("embed_query", self.embedder.embed_query(text))
+        if vector.ndim != 1:
+            raise ConfigError(f"{self.embedder.id}: embed_query gave an array of shape {vector.shape} for one text")
+        self._fits("embed_query", vector)
         made: Array = vector / (np.linalg.norm(vector) + 1e-9)
         return made

@@ -113,6 +113,10 @@ def _read(name: str, value: Any, problems: list[Problem]) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             problems.append(_problem(path, f"must be an object such as {{recentTools: [...]}}, not {_type(value)}"))
             return {}
+        for key in value:
+            if key not in ("recentTools", "recent_tools"):
+                near = closest(str(key), ("recentTools",))
+                problems.append(Problem(path=f"{path}.{key}", message="there is no such option", suggestion=near))
         recent = value.get("recentTools", value.get("recent_tools")) or ()
         return {"recent": _names(f"{path}.recentTools", recent, problems)}
     return {_NAMES[name]: _names(path, value, problems, one=name in ("category", "namespace"))}

@@ -134,8 +134,8 @@ def _light(text: str) -> list[tuple[int, int, float]]:
     if _DIGIT.search(text):
         spans += [(*found.span(), _CODE_WEIGHT) for found in _CODE.finditer(text)]
     quoted = [found.span() for found in _QUOTED.finditer(text)] if _QUOTE.search(text) else []
-    if 2 * sum(end - start for start, end in quoted) < len(text):  # else the request itself is in quotes
-        spans += [(start, end, _QUOTED_WEIGHT) for start, end in quoted]
+    if quoted and any(plain not in STOP for _, plain, _ in placed(_QUOTED.sub(" ", text), 200)):
+        spans += [(start, end, _QUOTED_WEIGHT) for start, end in quoted]  # else the request itself is in quotes
     return spans
 
 

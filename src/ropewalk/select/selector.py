@@ -90,6 +90,8 @@ class Selector:
 
     def add_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Add many tools. Two of one name and namespace among them are an InvalidTool, and nothing is added."""
+        if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+            raise InvalidTool(f"tools to select from are a list of them, not {type(tools).__name__}")
         cards = [card_of(tool) for tool in tools]
         seen: set[str] = set()
         for card in cards:
@@ -102,12 +104,14 @@ class Selector:
     @uncollected  # most of what an index is made of stays
     def _add(self, cards: list[Card]) -> None:
         with self._lock:
-            slots = self._index.add(cards)
-            if self._embedder is not None and cards:
-                from .embed import Vectors, model_text
+            if self._embedder is None or not cards:
+                self._index.add(cards)
+                return
+            from .embed import Vectors, model_text
 
-                self._vectors = self._vectors or Vectors(self._embedder)
-                self._vectors.put(slots, [model_text(card) for card in cards])
+            self._vectors = self._vectors or Vectors(self._embedder)
+            known = self._vectors.read([model_text(card) for card in cards])  # if the model fails, nothing is added
+            self._vectors.put(self._index.add(cards), known)
 
     def remove(self, tool: str) -> bool:
         """Take a tool out by its id; False when it is not there."""
@@ -146,7 +150,11 @@ class Selector:
             for key, tool in zip(keys, tools, strict=True):
                 if tool is None and self._made is not None:
                     self._drop(key)
-            self._add([card_of(tool) for tool in tools if tool is not None])
+            try:
+                self._add([card_of(tool) for tool in tools if tool is not None])
+            except BaseException:
+                self._changed.extendleft(reversed(keys))  # looked at again by the next who asks
+                raise
 
     # --- selecting ----------------------------------------------------------------------------
 

@@ -149,13 +149,14 @@ cmd command
 config configuration configure
 conn connection
 coord coordinate
+cp copy duplicate
 db database
 del delete
 dept department
 desc description
 dest destination
 dev development developer
-dir directory
+dir directory folder
 doc document documentation
 docs documentation document
 env environment
@@ -176,17 +177,21 @@ intl international
 lang language
 lib library
 loc location
+ls list
 max maximum
 mgmt management
 mgr manager
 min minimum
+mk make create
 msg message
+mv move rename
 num number
 obj object
 org organization
 param parameter
 perf performance
 perm permission
+pr pull request
 pic picture
 pkg package
 pref preference
@@ -229,6 +234,9 @@ def shortened() -> dict[str, tuple[str, ...]]:
         for short in dict.fromkeys(
             (stem(first), stem(f"{first}s"))
         ):  # without a vowel a plural is no form of its word to a stemmer
+            found.setdefault(short, {}).update(
+                dict.fromkeys(other for other in (stem(first), stem(f"{first}s")) if other != short)
+            )
             for whole in map(stem, rest):
                 found.setdefault(short, {})[whole] = None
                 found.setdefault(whole, {})[short] = None

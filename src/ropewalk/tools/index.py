@@ -57,6 +57,7 @@ class Index:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._entries: dict[str, tuple[Tool, tuple[ToolBackend, ...]]] = {}
+        self._handlers: dict[str, int] = {}  # how many backends there are of each local name
         self._sorted: tuple[int, tuple[Tool, ...]] = (-1, ())
         self._version = 0
         self._secret = os.urandom(16)
@@ -155,11 +156,15 @@ class Index:
         backends = entry[1] if entry is not None else ()
         if backend is not None and backend not in backends:
             backends = (*backends, backend)
+            self._count(backend, 1)
         self._entries[tool.id] = (tool, backends)
         self._note("registered" if entry is None else "updated", tool.id, backend)
 
     def _replace(self, tool: Tool, backend: ToolBackend) -> None:
         """Give a tool another definition, for the owner of its only backend."""
+        for old in self.backends(tool.id):
+            self._count(old, -1)
+        self._count(backend, 1)
         self._entries[tool.id] = (tool, (backend,))
         self._note("updated", tool.id, backend)
 
@@ -168,6 +173,7 @@ class Index:
         if backend not in backends:
             raise NotFound(f"backend of {tool_id}", str(backend))
         left = tuple(one for one in backends if one != backend)
+        self._count(backend, -1)
         if left:
             self._entries[tool_id] = (tool, left)
         else:
@@ -178,9 +184,16 @@ class Index:
 
     def _remove(self, tool_id: str) -> None:
         for backend in self._entry(tool_id)[1]:
+            self._count(backend, -1)
             self._note("backend_removed", tool_id, backend)
         del self._entries[tool_id]
         self._note("tool_removed", tool_id, None)
+
+    def _count(self, backend: ToolBackend, more: int) -> None:
+        if backend.kind == "local" and backend.name is not None:
+            left = self._handlers[backend.name] = self._handlers.get(backend.name, 0) + more
+            if not left:
+                del self._handlers[backend.name]
 
     def touch(self) -> None:
         """Note that something about how tools are run has changed, though no tool has."""

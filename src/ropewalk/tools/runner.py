@@ -10,7 +10,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..errors import ConfigError, InvalidValue, NoBackends, NotFound, Problem, ToolError, ToolNotFound, ValidationFailed
+from ..errors import (
+    ConfigError,
+    InvalidInput,
+    InvalidValue,
+    NoBackends,
+    NotFound,
+    Problem,
+    ToolError,
+    ToolNotFound,
+    ValidationFailed,
+)
 from ..values import Json, check_json
 from .absent import absent
 from .bound import DEFAULT_TIMEOUT, Bound, Rules, Validator, bind_route, stop_if_cancelled
@@ -42,6 +52,13 @@ Learner: TypeAlias = Callable[[str, Mapping[str, bool]], None]
 BackendSelector: TypeAlias = Callable[[list[ToolBackend]], ToolBackend | Awaitable[ToolBackend]]
 
 _RANK: Final = {"local": 0, "provider": 1, "mcp": 2}
+
+
+def check_request(given: object) -> str:
+    """What a call or a run is for, in words; InvalidInput for what is no text."""
+    if not isinstance(given, str):
+        raise InvalidInput([Problem(path="request", message=f"must be a string, not {type(given).__name__}")])
+    return str(check_json(given, "request"))
 
 
 def select_backend(backends: Sequence[ToolBackend]) -> ToolBackend:
@@ -128,9 +145,12 @@ class Runner:
     @contextmanager
     def teaching(self, tool_id: str, request: str | None) -> Iterator[None]:
         """Around a call: the learner is told whether it succeeded, when there is a request it was for. Raises
-        ConfigError when nobody learns."""
-        if request is not None and self._learner is None:
-            raise ConfigError("nothing learns from this Runner's requests; use an app's runner, or give it a `learner`")
+        ConfigError when nobody learns, InvalidInput for a request that is no text."""
+        if request is not None:
+            if self._learner is None:
+                what = "nothing learns from this Runner's requests; use an app's runner, or give it a `learner`"
+                raise ConfigError(what)
+            check_request(request)
         try:
             yield
         except ToolError:

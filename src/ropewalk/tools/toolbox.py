@@ -162,9 +162,8 @@ class Toolbox(Index):
         self._tell()
 
     def _forget_handlers(self, gone: Iterable[ToolBackend]) -> None:
-        used = {backend.name for _, backends in self._entries.values() for backend in backends}
         for backend in gone:
-            if backend.kind == "local" and backend.name is not None and backend.name not in used:
+            if backend.kind == "local" and backend.name is not None and backend.name not in self._handlers:
                 self.local.drop(backend.name)
 
     # --- connections ------------------------------------------------------------------------

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, NotFound
 from ...source import visible
+from ...values import closest
 from .answer import Answer
 from .exits import UsageError
 from .interrupts import Interrupts
@@ -48,6 +49,9 @@ def select(
 
     async def work(app: App, _: Interrupts) -> Answer:
         await app.connect()
+        spaces = {tool.namespace for tool in app.toolbox.list() if tool.namespace} | app.toolbox.spaces
+        if namespace is not None and namespace not in spaces:
+            raise NotFound("namespace", namespace, suggestion=closest(namespace, spaces))
         try:
             found = app.selector.select(query, {name: value for name, value in options.items() if value is not None})
         except InvalidInput as error:
@@ -59,7 +63,9 @@ def select(
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
         if not rows:
-            text = ["no fitting tool; a lower --threshold shows what comes nearest"]
+            filtered = any(option is not None for option in (category, namespace, exclude))
+            nearer = "a lower --threshold shows what comes nearest" if threshold != 0 else "no tool has anything of it"
+            text = [f"no fitting tool{' among those left' if filtered else ''}; {nearer}"]
         text += [visible(f"! {name}: {why}") for name, why in failures.items()]
         return Answer(data={**found.to_dict(), "failures": failures}, text="\n".join(text))
 
