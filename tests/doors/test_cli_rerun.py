@@ -133,7 +133,7 @@ def test_runs_are_found_paged_and_pruned(project: Any) -> None:
 
 def test_a_diff_of_a_run_that_is_not_there_says_where_it_was_looked_for(project: Any) -> None:
     done = project("runs", "diff", "x", "y")
-    assert (done.code, "runs.db was searched" in done.err) == (2, True), done.err
+    assert (done.code, "runs.db; -C PROJECT or --store URL" in done.err) == (2, True), done.err
 
 
 def test_steps_of_before_are_marked_and_long_texts_are_seen_to_be_cut(project: Any) -> None:
