@@ -19,6 +19,8 @@ FOREIGN: Final = (
     *("type", "transport", "disabled", "autoApprove", "alwaysAllow", "description", "envFile", "httpUrl", "serverUrl"),
     *(
         "name",
+        "model",
+        "envVars",
         "title",
         "icon",
         "version",
