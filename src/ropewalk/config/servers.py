@@ -15,46 +15,12 @@ from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named
 from .variables import fill
 
 SERVERS_FILE: Final = ".mcp.json"
-FOREIGN: Final = (
-    *("type", "transport", "disabled", "autoApprove", "alwaysAllow", "description", "envFile", "httpUrl", "serverUrl"),
-    *(
-        "name",
-        "model",
-        "envVars",
-        "title",
-        "icon",
-        "version",
-        "tools",
-        "includeTools",
-        "excludeTools",
-        "enabledTools",
-        "disabledTools",
-        "trust",
-    ),
-    *(
-        "oauth",
-        "auth",
-        "authorization_token",
-        "headersHelper",
-        "initTimeout",
-        "networkTimeout",
-        "roots",
-        "dev",
-        "sandbox",
-    ),
-    *(
-        "sandboxEnabled",
-        "settings",
-        "source",
-        "instructions",
-        "tags",
-        "metadata",
-        "gallery",
-        "isActive",
-        "inputs",
-        "notes",
-    ),
-)
+_FOREIGN: Final = """
+    type transport disabled autoApprove alwaysAllow description envFile httpUrl serverUrl name model envVars
+    title icon version tools includeTools excludeTools enabledTools disabledTools trust oauth auth
+    authorization_token headersHelper initTimeout networkTimeout roots dev sandbox sandboxEnabled settings
+    source instructions tags metadata gallery isActive inputs notes"""
+FOREIGN: Final = frozenset(_FOREIGN.split())
 """What the programs that share such files (Claude, Cursor, VS Code, Cline, Gemini, Zed) say of a server and we do not
 read; of these `disabled` and `type` are looked at."""
 _TWICE: Final = object()  # what stands for a server whose name stands twice

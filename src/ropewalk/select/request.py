@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from ..frozen import dataclass
-from .text import STOP, normalised, placed, stemmer
+from .text import STOP, normalised, placed, stemmer, told
 
 LONGEST: Final = 6_000  # characters of a request that are read; of a longer one the beginning and the end
 MOST_WORDS: Final = 60  # different words that are looked up, the ones worth most first
@@ -134,7 +134,7 @@ def _light(text: str) -> list[tuple[int, int, float]]:
     if _DIGIT.search(text):
         spans += [(*found.span(), _CODE_WEIGHT) for found in _CODE.finditer(text)]
     quoted = [found.span() for found in _QUOTED.finditer(text)] if _QUOTE.search(text) else []
-    if quoted and any(plain not in STOP for _, plain, _ in placed(_QUOTED.sub(" ", text), 200)):
+    if quoted and told(_QUOTED.sub(" ", text), 200):
         spans += [(start, end, _QUOTED_WEIGHT) for start, end in quoted]  # else the request itself is in quotes
     return spans
 

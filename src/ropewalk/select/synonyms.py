@@ -191,7 +191,7 @@ org organization
 param parameter
 perf performance
 perm permission
-pr pull request
+pr pull
 pic picture
 pkg package
 pref preference
@@ -231,15 +231,10 @@ def shortened() -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for line in SHORT.splitlines():
         first, *rest = line.split()
-        for short in dict.fromkeys(
-            (stem(first), stem(f"{first}s"))
-        ):  # without a vowel a plural is no form of its word to a stemmer
-            found.setdefault(short, {}).update(
-                dict.fromkeys(other for other in (stem(first), stem(f"{first}s")) if other != short)
-            )
-            for whole in map(stem, rest):
-                found.setdefault(short, {})[whole] = None
-                found.setdefault(whole, {})[short] = None
+        forms = [stem(first), stem(f"{first}s")]  # without a vowel a plural is no form of its word to a stemmer
+        wholes = [stem(word) for word in rest]
+        for one, others in (*((form, forms + wholes) for form in forms), *((whole, forms) for whole in wholes)):
+            found.setdefault(one, {}).update(dict.fromkeys(other for other in others if other != one))
     return {one: tuple(others) for one, others in found.items()}
 
 

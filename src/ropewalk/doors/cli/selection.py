@@ -49,9 +49,10 @@ def select(
 
     async def work(app: App, _: Interrupts) -> Answer:
         await app.connect()
-        spaces = {tool.namespace for tool in app.toolbox.list() if tool.namespace} | app.toolbox.spaces
-        if namespace is not None and namespace not in spaces:
-            raise NotFound("namespace", namespace, suggestion=closest(namespace, spaces))
+        if namespace is not None:
+            spaces = {tool.namespace for tool in app.toolbox.list() if tool.namespace} | app.toolbox.spaces
+            if namespace not in spaces:
+                raise NotFound("namespace", namespace, suggestion=closest(namespace, spaces))
         try:
             found = app.selector.select(query, {name: value for name, value in options.items() if value is not None})
         except InvalidInput as error:
