@@ -127,7 +127,7 @@ def test_what_changed_while_a_model_failed_is_looked_at_again() -> None:
 @pytest.mark.parametrize("given", [object(), "all-MiniLM", Subjects])
 def test_what_is_no_embedder_is_refused_at_once(given: object) -> None:
     with pytest.raises(ConfigError, match="an embedder is an object with id, embed_documents, embed_query"):
-        Selector(TOOLS, embedder=given)  # type: ignore[arg-type]
+        Selector(embedder=given)  # type: ignore[arg-type]
 
 
 def test_a_model_that_is_not_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ class Selector:
         self._lock = threading.RLock()
         self._made: Index | None = None
         self._embedder = embedder
-        self._vectors: Vectors | None = None
+        self._vectors = self._no_vectors()
         self._intents = intents
         self._learn = learn
         self._usage = Usage(keeper)
@@ -81,6 +81,14 @@ class Selector:
 
             self._made = Index()
         return self._made
+
+    def _no_vectors(self) -> Vectors | None:
+        """Those of a model for no tools yet; ConfigError for what is no model."""
+        if self._embedder is None:
+            return None
+        from .embed import Vectors
+
+        return Vectors(self._embedder)
 
     # --- which tools there are ----------------------------------------------------------------
 
@@ -104,12 +112,11 @@ class Selector:
     @uncollected  # most of what an index is made of stays
     def _add(self, cards: list[Card]) -> None:
         with self._lock:
-            if self._embedder is None or not cards:
+            if self._vectors is None or not cards:
                 self._index.add(cards)
                 return
-            from .embed import Vectors, model_text
+            from .embed import model_text
 
-            self._vectors = self._vectors or Vectors(self._embedder)
             known = self._vectors.read([model_text(card) for card in cards])  # if the model fails, nothing is added
             self._vectors.put(self._index.add(cards), known)
 
@@ -129,7 +136,7 @@ class Selector:
         fresh = list(tools)
         with self._lock:
             self._made = None
-            self._vectors = None
+            self._vectors = self._no_vectors()
             self.add_all(fresh)
 
     def follow(self, toolbox: Toolbox) -> None:
