@@ -24,3 +24,12 @@ def test_a_store_that_is_not_there_is_not_made(project: Any) -> None:
     assert done.code == 1
     assert "nope.db: there is no such store" in done.err
     assert not (project.home / "nope.db").exists()
+
+
+def test_log_whose_database_is_gone_is_told_by_every_command_and_stays(project):
+    log = project.write("runs.db-wal", "what was recorded")
+    for words in (("run", "shout.yaml"), ("runs", "ls"), ("doctor",), ("runs", "ls", "--store", "runs.db")):
+        done = project(*words)
+        assert done.code != 0, words
+        assert "runs.db: there is the log of another database" in done.out + done.err
+    assert log.read_text() == "what was recorded"

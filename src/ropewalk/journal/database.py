@@ -90,6 +90,8 @@ def _check_file(path: Path) -> None:
     if path.is_dir():
         raise StoreError(f"{path} is a directory; name a file in it, such as {path / 'ropewalk.db'}")
     try:
+        if lost := walfile.orphan(path):
+            raise StoreError(f"{path}: {lost}")
         with path.open("rb") as file:
             start = file.read(16)
         if start and start != b"SQLite format 3\0":
@@ -107,7 +109,7 @@ def _check_file(path: Path) -> None:
 
 
 def _check_log(connection: apsw.Connection, path: Path) -> None:
-    wal = path.with_name(path.name + "-wal")
+    wal = walfile.beside(path)
     if not wal.exists() or not wal.stat().st_size:
         return
     other = connect(path)

@@ -4,10 +4,14 @@ After a crash SQLite reads the log up to the first frame whose checksum is wrong
 drops the rest. That is right for a torn tail, which was never acknowledged. Were it damage in
 the middle, acknowledged commits would vanish. The difference can be proved: a frame that
 continues the checksum of a commit frame was written after that commit had succeeded.
+
+After a kill most of a store may be in its log. One whose database is gone is deleted by SQLite
+as soon as a new database is made in that place; `orphan` tells of it before.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -26,6 +30,31 @@ class _Frame:
     salts: bytes
     sums: tuple[int, int]
     summed: bytes
+
+
+def beside(path: Path) -> Path:
+    """Where SQLite keeps the log of the database at `path`: with the file that a link leads to."""
+    return Path(os.path.realpath(path) + "-wal")
+
+
+def orphan(path: Path) -> str | None:
+    """What to do about the log that lies beside `path`, where there is no database or an empty file; None when there
+    is none. The first page of a store is in its file before anything is in its log, so that looking at the log first
+    finds no orphan where another process is making a store."""
+    wal = beside(path)
+    if not _filled(wal) or _filled(path):
+        return None
+    return (
+        f"there is the log of another database beside it, {wal.name}, with what was recorded there; a new store would"
+        " delete it. Bring the database back that belongs to it, or move the log away"
+    )
+
+
+def _filled(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def damage(wal: Path, valid: int) -> str | None:

@@ -21,6 +21,7 @@ from ...errors.given import install
 from ...fitting import asks_model, misplaced
 from ...frozen import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres
+from ...journal.walfile import orphan
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED
@@ -259,6 +260,8 @@ def _unmade(address: str, config: Config, given: str | None) -> Finding | None:
     file = file_of(address)
     if file is None or file.exists():
         return None
+    if lost := orphan(file):
+        return Finding("store", "fault", f"{address}: {lost}")
     place = file.parent if given or config.store else config.directory
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         return Finding("store", "fault", f"{address} is not there, and cannot be made in {place}")

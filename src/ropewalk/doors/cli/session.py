@@ -15,6 +15,7 @@ from ...config.project import FILE
 from ...errors import ConfigError, ModelError, NotFound, StoreError
 from ...errors.given import install
 from ...journal.address import Unmade, file_of
+from ...journal.walfile import orphan
 from .answer import Answer
 from .exits import Interrupted
 from .interrupts import Interrupts
@@ -149,6 +150,8 @@ def _made(store: str | None, config: Config) -> str | Store | None:
     file = file_of(address, config.directory)
     if file is None or file.exists():
         return address
+    if lost := orphan(file):
+        raise StoreError(f"{file}: {lost}")
     if store is not None:
         raise StoreError(f"--store {store}: there is no such store")
     return Unmade(file, given=address is not None)
