@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from ..frozen import dataclass
+
+_MOST_IN_TEXT: Final = 20
 
 
 def install(part: str) -> str:
@@ -38,6 +40,12 @@ class Problem:
     def __str__(self) -> str:
         text = f"{self.path}: {self.message}" if self.path else self.message
         return f"{text}; did you mean {self.suggestion}?" if self.suggestion else text
+
+
+def listed(problems: Sequence[Problem]) -> str:
+    """What the first of them say, in a line."""
+    text = "; ".join(map(str, problems[:_MOST_IN_TEXT]))
+    return text if len(problems) <= _MOST_IN_TEXT else f"{text}; and {len(problems) - _MOST_IN_TEXT} more"
 
 
 class RopewalkError(Exception):

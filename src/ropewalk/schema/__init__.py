@@ -92,12 +92,12 @@ class Schema:
     def _explain(self, error: native.ValidationError, place: str) -> Iterator[Problem]:
         import jsonschema_rs as native
 
-        where = place + "".join(map(_segment, error.instance_path))
+        where = place + "".join(map(segment, error.instance_path))
         keyword = error.kind.name
         if isinstance(error.kind, native.ValidationErrorKind.AdditionalProperties):
             known = _known_properties(self.source, error.schema_path)
             for name in error.kind.unexpected:
-                yield Problem(path=where + _segment(name), message="unknown property", keyword=keyword,
+                yield Problem(path=where + segment(name), message="unknown property", keyword=keyword,
                               suggestion=closest(name, known))  # fmt: skip
             return
         suggestion = None
@@ -190,7 +190,7 @@ def _compile(schema: Json) -> native.Validator:
             pattern_options=native.RegexOptions(size_limit=_PATTERN_BYTES),
         )
     except native.ValidationError as error:
-        where = "schema" + "".join(map(_segment, error.instance_path))
+        where = "schema" + "".join(map(segment, error.instance_path))
         raise UnsupportedSchema(f"{where}: {_advice(error)}") from error
     except (native.ReferencingError, ValueError, RecursionError) as error:
         raise UnsupportedSchema(f"schema: {_short(str(error))}") from error
@@ -288,7 +288,8 @@ def _known_properties(schema: Json, path: list[str | int]) -> list[str]:
     return list(found) if isinstance(found, dict) else []
 
 
-def _segment(part: str | int) -> str:
+def segment(part: str | int) -> str:
+    """One step of a place in a value: `.name`, `[3]`, `['a key']`."""
     if isinstance(part, int):
         return f"[{part}]"
     return f".{part}" if part.isidentifier() else f"[{_short(part)!r}]"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
 from ..errors.foreign import PASSES
+from ..errors.given import listed
 from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, fresh, own
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from .pace import Pace, Turn
 
 DEFAULT_TIMEOUT: Final = 60.0
-_MOST_IN_TEXT: Final = 20
 
 
 class Validator(Protocol):
@@ -172,8 +172,9 @@ def _direct(
     fail: Failures,
 ) -> Direct:
     def failed(error: BaseException) -> ToolError:
-        ours = isinstance(error, ToolError) and error.tool_id == fail.tool_id and error.op != "execute"
-        return error if ours and isinstance(error, ToolError) else fail.executing(error)
+        if not isinstance(error, ToolError) or error.tool_id != fail.tool_id or error.backend is not fail.backend:
+            return fail.executing(error)
+        return fail.executing(error) if error.op == "execute" else error  # which a step of ours has said already
 
     return Direct(
         handler=handler,
@@ -286,7 +287,7 @@ def _checker(
     def check(value: Json) -> Json:
         if not fits(value):
             problems = compiled.problems(value, place)
-            raise failed(_listed(problems), problems)
+            raise failed(listed(problems), problems)
         return value
 
     return Checker(check, fits)
@@ -330,12 +331,7 @@ def _custom_checker(
         except Exception as error:
             raise failed(error, ()) from error
         if problems:
-            raise failed(_listed(problems), problems)
+            raise failed(listed(problems), problems)
         return value
 
     return check
-
-
-def _listed(problems: Sequence[Problem]) -> str:
-    text = "; ".join(map(str, problems[:_MOST_IN_TEXT]))
-    return text if len(problems) <= _MOST_IN_TEXT else f"{text}; and {len(problems) - _MOST_IN_TEXT} more"

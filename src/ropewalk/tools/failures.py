@@ -50,7 +50,9 @@ class Failures:
             log.warning("%s is refused: %s", self.tool_id, visible(cause.differs))
             return ToolNotApproved(self.tool_id, cause.op, cause.differs, said=cause.reason, backend=self.backend)
         if isinstance(cause, ValidationFailed) and cause.backend is None and cause.problems:
-            return self.input(cause.reason, cause.problems)
+            refused = self.input(cause.reason, cause.problems)
+            refused.__cause__ = cause
+            return refused
         error = ExecutionFailed(self.tool_id, op, said(cause), backend=self.backend)
         error.__cause__ = cause
         if isinstance(cause, (ConfigError, MissingHandler)) or getattr(cause, "retryable", True) is False:

@@ -153,15 +153,19 @@ class HintReader:
         return read(value) if read else value
 
     def _typed_dict(self, hint: Any, place: str) -> Shape:
-        fields = typing.get_type_hints(hint, include_extras=True)
-        shapes = {key: self.shape(_bare(inner), f"{place}.{key}") for key, inner in fields.items()}
-        required = [key for key, inner in fields.items() if _is_required(hint, key, inner)]
+        shapes, required = self.members(hint, place)
         reads = {key: shape.read for key, shape in shapes.items() if shape.read}
         return Shape(
             _object(shapes, required),
             (lambda value: {k: reads[k](v) if k in reads else v for k, v in value.items()}) if reads else None,
             to_json if any(shape.write for shape in shapes.values()) else None,
         )
+
+    def members(self, hint: Any, place: str) -> tuple[dict[str, Shape], list[str]]:
+        """The members of a TypedDict, and the names of those that have to be there."""
+        fields = typing.get_type_hints(hint, include_extras=True)
+        shapes = {key: self.shape(_bare(inner), f"{place}.{key}") for key, inner in fields.items()}
+        return shapes, [key for key, inner in fields.items() if _is_required(hint, key, inner)]
 
     def _dataclass(self, hint: Any, place: str) -> Shape:
         hints = typing.get_type_hints(hint, include_extras=True)

@@ -11,12 +11,14 @@ import inspect
 import types
 import typing
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, Final, NewType
 
 from ..errors import InvalidTool
 from ..frozen import dataclass
 from ..values import Json, is_json
 from .hints import Convert, HintReader, Shape
+from .reading import reading
 
 IdempotencyKey = NewType("IdempotencyKey", str)
 """The hint of a parameter that is given the idempotency key of the call: the same text when a call that a crash cut
@@ -28,14 +30,15 @@ KEY: Final = "__ropewalk_key__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a function says about itself; `reads` and `write` convert between JSON and its types, `key` names the
-    parameter that is given the idempotency key."""
+    """What a function says about itself; `reads`, `more` (of what has no parameter of its own) and `write` convert
+    between JSON and its types, `key` names the parameter that is given the idempotency key."""
 
     name: str
     description: str
     input_schema: dict[str, Json]
     output_schema: dict[str, Json] | None
     reads: dict[str, Convert]
+    more: Convert | None
     write: Convert | None
     key: str | None
 
@@ -54,40 +57,56 @@ def describe(function: Callable[..., Any]) -> Described:
     description, texts = _documented(inspect.getdoc(target))
     reader = HintReader()
     properties: dict[str, Json] = {}
-    reads: dict[str, Convert] = {}
+    shapes: dict[str, Shape] = {}
     required: list[str] = []
-    open_ended, key = False, None
+    more: Shape | None = None
+    key = None
     for parameter in signature.parameters.values():
         place = f"tool {name!r}: parameter {parameter.name!r}"
         if parameter.kind is parameter.VAR_KEYWORD:
-            open_ended = True
+            members, needed, more = _more(hints.get(parameter.name, Any), reader, place)
+            shapes |= members
+            properties |= {member: shape.schema for member, shape in members.items()}
+            required += needed
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise InvalidTool(f"{place} cannot be given by name; make it a named parameter")
         if hints.get(parameter.name) is IdempotencyKey:
             key = parameter.name
             continue
-        shape = reader.shape(hints.get(parameter.name, Any), place)
+        shapes[parameter.name] = shape = reader.shape(hints.get(parameter.name, Any), place)
         properties[parameter.name] = _property(shape, parameter, texts.get(parameter.name))
         if parameter.default is parameter.empty:
             required.append(parameter.name)
-        if shape.read:
-            reads[parameter.name] = shape.read
     schema: dict[str, Json] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
-    if not open_ended:
-        schema["additionalProperties"] = False
+    if more is None or more.schema:
+        schema["additionalProperties"] = False if more is None else more.schema
     output = _output(function, hints, f"tool {name!r}: its result")
     return Described(
         name=name,
         description=description,
         input_schema=_with_definitions(schema, reader),
         output_schema=output.schema if output else None,
-        reads=reads,
+        reads={given: shape.read for given, shape in shapes.items() if shape.read},
+        more=more.read if more else None,
         write=output.write if output else None,
         key=key,
     )
+
+
+def _more(hint: Any, reader: HintReader, place: str) -> tuple[dict[str, Shape], list[str], Shape | None]:
+    """What `**more` takes: the members of `Unpack[...]`, those that have to be there, or the Shape of each argument."""
+    if typing.get_origin(hint) is typing.Unpack:
+        return *reader.members(typing.get_args(hint)[0], place), None
+    shape = reader.shape(hint, place)
+    return {}, [], replace(shape, read=_whole) if shape.read is None and _is_whole(hint) else shape
+
+
+def _whole(value: Json) -> Json:
+    """JSON Schema calls 2.0 an integer, too. That of a parameter by name is made one where arguments are checked."""
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def schema_of(hint: Any, place: str) -> dict[str, Json]:
@@ -117,18 +136,19 @@ def _documented(text: str | None) -> tuple[str, dict[str, str]]:
 
 def adapt(function: Callable[..., Any], described: Described) -> Callable[..., Any]:
     """The handler: the function itself, or one that converts where the hints ask for it; marked with its KEY."""
-    if not described.reads and described.write is None and described.key is None:
+    reads, more = described.reads, described.more
+    if not reads and more is None and described.write is None and described.key is None:
         return function
-    handler = _converting(function, described.reads, described.write)
+    known = [*described.input_schema["properties"], described.key]
+    handler = _converting(function, reading(described.name, reads, more, known), described.write)
     if described.key is not None:
         setattr(handler, KEY, described.key)
     return handler
 
 
-def _converting(function: Callable[..., Any], reads: dict[str, Convert], write: Convert | None) -> Callable[..., Any]:
-    def given(args: dict[str, Json]) -> dict[str, Any]:
-        return {key: reads[key](value) if key in reads else value for key, value in args.items()}
-
+def _converting(
+    function: Callable[..., Any], given: Callable[[dict[str, Json]], dict[str, Any]], write: Convert | None
+) -> Callable[..., Any]:
     if is_async_generator(function):
 
         @functools.wraps(function)
@@ -175,7 +195,12 @@ def whole_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
         hints = typing.get_type_hints(_hinted(_underlying(function)))
     except (AttributeError, NameError, TypeError):
         return ()  # it may have any schema, and hints of any kind
-    return tuple(name for name, hint in hints.items() if name != "return" and _is_whole(hint))
+    names = [name for name, hint in hints.items() if name != "return" and _is_whole(hint)]
+    if not names:
+        return ()
+    parameters = inspect.signature(function).parameters.values()
+    more = [parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD]
+    return tuple(name for name in names if name not in more)
 
 
 def _is_whole(hint: Any) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..errors import InvalidValue, StreamNotSupported, ToolError
+from ..errors import InvalidValue, StreamNotSupported, ToolError, ValidationFailed
 from ..errors.foreign import PASSES
 from ..values import check_json, fresh
 from .failures import Failures
@@ -57,7 +57,7 @@ async def _open(route: Route, args: Args, key: str | None, fail: Failures) -> An
 
 
 async def _events(source: Any, seconds: float, fail: Failures) -> AsyncGenerator[StreamEvent, None]:
-    iterator = aiter(source)
+    iterator, begun = aiter(source), False
     while True:
         scope = asyncio.timeout(None if seconds == math.inf else seconds)
         try:
@@ -68,11 +68,14 @@ async def _events(source: Any, seconds: float, fail: Failures) -> AsyncGenerator
             return
         except (asyncio.CancelledError, *PASSES):
             raise
-        except BaseException as error:  # noqa: BLE001 - it leaves as the last event, the cause chained
+        except BaseException as error:  # it leaves as the last event, the cause chained
             late = isinstance(error, TimeoutError) and scope.expired()
             failure = fail.no_answer(seconds) if late else fail.executing(error, "stream")
+            if isinstance(failure, ValidationFailed) and not begun:
+                raise failure from error  # it is the types of its arguments that refuse them
             yield _ended(failure, fail)
             return
+        begun = True
         yield event
         if event.kind in ("done", "error"):
             return
