@@ -11,22 +11,29 @@ from __future__ import annotations
 
 import sys
 
+from .streams import close_full, open_closed, show
+
 __all__ = ["main"]
 
 
 def main(words: list[str] | None = None) -> int:
     """Run one command line (default: this process's) and return its exit code."""
-    words = sys.argv[1:] if words is None else words
+    open_closed()
+    try:
+        return _answer(sys.argv[1:] if words is None else words)
+    finally:
+        close_full()
+
+
+def _answer(words: list[str]) -> int:
     if not words or words[0] in ("--help", "-h", "help"):
         from .commands import help_page
 
-        sys.stdout.write(help_page())
-        return 0
+        return show(help_page())
     if words[0] in ("--version", "-V"):
         from .commands import version
 
-        sys.stdout.write(f"ropewalk {version()}\n")
-        return 0
+        return show(f"ropewalk {version()}\n")
     from .dispatch import dispatch
 
     return dispatch(words)

@@ -9,8 +9,10 @@ from ...frozen import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`data` is printed with `--json`, `text` without; None prints nothing."""
+    """`data` is printed with `--json`, `text` without; None prints nothing. `recorded` is the command that shows it
+    again."""
 
     exit: int = 0
     data: Any = None
     text: str | None = None
+    recorded: str = ""

@@ -23,6 +23,7 @@ from .given import some_words
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
 from .session import needs_model, with_app
+from .streams import put
 from .table import duration, first_line
 
 if TYPE_CHECKING:
@@ -207,8 +208,7 @@ class _Talk:
         """Show what comes while the model answers."""
         kind = event["type"]
         if kind == "text" and not self.json:
-            sys.stdout.write(visible(event["text"]))
-            sys.stdout.flush()
+            put(visible(event["text"]))
             self._open = True
         elif kind == "broken_off" and not self.json:
             self.tell(f"! that broke off: {first_line(event['error'])}; it begins anew")
@@ -228,10 +228,8 @@ class _Talk:
             more = {"usage": done.usage, "cost": done.cost, "calls": calls, "runId": done.run_id}
             self.said.append({**said, **more, "warnings": list(done.warnings)})
         else:
-            if not self._open and done.text:  # a client that does not stream
-                sys.stdout.write(visible(done.text))
-            sys.stdout.write("\n")
-        sys.stdout.flush()
+            told = not self._open and done.text  # by a client that does not stream
+            put((visible(done.text) if told else "") + "\n")
         self._open = False
         for warning in done.warnings:
             self.tell(f"! {warning}")
@@ -244,8 +242,7 @@ class _Talk:
     def tell(self, text: str) -> None:
         """A line on standard error, after what has begun on standard output."""
         if self._open:
-            sys.stdout.write("\n")
-            sys.stdout.flush()
+            put("\n")
             self._open = False
         sys.stderr.write(visible(text) + "\n")
         sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -14,10 +15,10 @@ from cyclopts import CycloptsError
 from ...errors import RopewalkError
 from .answer import Answer
 from .commands import program
-from .exits import FAILED, INTERRUPTED, UsageError, exit_code, explain, failure
+from .exits import UsageError, exit_code, explain, failure
 from .logs import asked, begin, tell, tells_json
+from .streams import UNDELIVERED, Unwritten, put, undelivered, writing
 
-_READER_GONE = 141
 _kept: BinaryIO | None = None  # the real standard output while the command runs with --json
 
 
@@ -31,22 +32,23 @@ def dispatch(words: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal of another encoding still shows the rest
     out = _keep_stdout() if "--json" in words else None
+    answer = Answer()
     try:
         answer = _answer(words)
         _print(answer, out)
         return answer.exit
-    except BrokenPipeError:
-        # Whoever read our output has gone; writing again while the interpreter ends would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _READER_GONE
+    except (BrokenPipeError, Unwritten) as error:
+        _tells_json(words)
+        return undelivered(error, out or sys.stdout, answer.recorded)
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # rich, which prints the help, ends us with 1
-            return _READER_GONE
+            return UNDELIVERED
         raise
     except (RopewalkError, KeyboardInterrupt) as error:
         return _fail(error, out, words)
     except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
-        _report(words)
+        with contextlib.suppress(OSError):
+            _report(words)
         return _fail(RopewalkError(f"internal error: {type(error).__name__}: {error}"), out, words)
 
 
@@ -79,7 +81,8 @@ def _answer(words: list[str]) -> Answer:
         command, bound, _ = program().parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise UsageError(f"{error} (see `ropewalk {_named(words)}--help`)") from None
-    given: Any = command(*bound.args, **bound.kwargs)
+    with contextlib.nullcontext() if command.__module__.startswith(str(__package__)) else writing():  # the help
+        given: Any = command(*bound.args, **bound.kwargs)
     return given if isinstance(given, Answer) else Answer()
 
 
@@ -113,22 +116,23 @@ def _print(answer: Answer, out: BinaryIO | None) -> None:
         if answer.data is not None:
             _write(out, answer.data)
     elif answer.text is not None:
-        sys.stdout.write(answer.text if answer.text.endswith("\n") or not answer.text else answer.text + "\n")
-        sys.stdout.flush()
+        put(answer.text if answer.text.endswith("\n") or not answer.text else answer.text + "\n")
 
 
 def _write(out: BinaryIO, data: Any) -> None:
-    sys.stdout.flush()
-    out.write(orjson.dumps(data, default=str) + b"\n")
-    out.flush()
+    with writing():
+        sys.stdout.flush()
+        out.write(orjson.dumps(data, default=str) + b"\n")
+        out.flush()
 
 
 def _fail(error: BaseException, out: BinaryIO | None, words: list[str]) -> int:
     code = exit_code(error)
-    try:
+    with contextlib.suppress(OSError):  # where standard error does not take it, the code is what is left
         _explain(error, code, words)
+    try:
         if out is not None:
             _write(out, failure(error))
-    except BrokenPipeError:
-        return INTERRUPTED if code == INTERRUPTED else FAILED
+    except (BrokenPipeError, Unwritten) as lost:  # the error itself is told, and its code says more
+        undelivered(lost, out or sys.stdout)
     return code

@@ -17,6 +17,7 @@ import orjson
 from ...events import Event
 from ...source import visible
 from .logs import tell, tells_json
+from .streams import Unwritten
 from .table import first_line
 from .tally import ENDS, Tally, line, unattended, waits_for
 
@@ -71,13 +72,21 @@ class Watching(Counting):
     def __init__(self, as_json: bool) -> None:
         super().__init__()
         self.as_json = as_json
+        self._lost = False
 
     def take(self, event: Event) -> None:
         super().take(event)
         if self.as_json:
             from .dispatch import json_line
 
-            json_line(event.to_dict())
+            try:
+                if not self._lost:
+                    json_line(event.to_dict())
+            except (
+                BrokenPipeError,
+                Unwritten,
+            ):  # the run goes on; its result meets this again, and whoever prints tells
+                self._lost = True
         else:
             data = "" if event.data is None else orjson.dumps(event.data).decode()
             if tells_json():

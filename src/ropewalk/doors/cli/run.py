@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -17,6 +18,7 @@ from ...dialects.agent_flow import MODEL
 from ...dialects.binding import UNSET
 from ...errors import InvalidInput, Problem, RopewalkError
 from ...events import Event
+from ...journal.memory import MemoryStore
 from ...source import render, visible
 from .answer import Answer
 from .exits import ended
@@ -178,7 +180,9 @@ def followed(
         if data.get("waitingFor") and engine != "local":
             row = app.runs.row(outcome.run_id)
             attended = row is not None and app.runs.attended(row)
-        return Answer(exit=ended(data), data=data, text=summary(data, where, again, engine, attended=attended))
+        kept = "" if isinstance(app.store, MemoryStore) else f"ropewalk runs show {quote(outcome.run_id)}{again}"
+        text = summary(data, where, again, engine, attended=attended)
+        return Answer(exit=ended(data), data=data, text=text, recorded=kept)
 
     return work
 

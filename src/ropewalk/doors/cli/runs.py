@@ -22,6 +22,7 @@ from .keep import instant
 from .logs import tell
 from .options import Json, Project, StoreAddress
 from .session import unknown_run, with_app
+from .streams import put
 from .table import columns, duration, first_line, moment
 from .talks import Talks
 from .tally import Tally, line, waits_for
@@ -306,8 +307,7 @@ def _followed(event: Event, tally: Tally) -> Iterable[str]:
 
 def _say(lines: Iterable[str]) -> None:
     for text in lines:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        put(text + "\n")
 
 
 def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:

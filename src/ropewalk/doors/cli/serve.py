@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -18,6 +17,7 @@ from .answer import Answer
 from .interrupts import Interrupts
 from .options import Log, LogLevel, Project, StoreAddress
 from .session import with_app
+from .streams import put
 
 if TYPE_CHECKING:
     from ...app import App
@@ -58,8 +58,7 @@ def serve(
         site = make_site(app, token, hosts=names, home=config.directory, flows=config.mcp_server.flows)
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         told = token if given is None else f"${_TOKEN}"  # a shell puts it in; nobody else reads it here
-        sys.stdout.write(f"http://{shown}:{listening.getsockname()[1]}/?token={told}\n")
-        sys.stdout.flush()
+        put(f"http://{shown}:{listening.getsockname()[1]}/?token={told}\n")
         await serve_until_cancelled(site, listening, _LEAVING)
         return Answer()
 
