@@ -201,7 +201,8 @@ def _complaint(value: Any, place: str) -> InvalidValue:
                 return InvalidValue(where, "integer past 64 bits; send it as a string")
         elif kind is float:
             if not -_INFINITY < item < _INFINITY:
-                return InvalidValue(where, f"{item} is not JSON; use null")
+                reach = "" if item != item else ", whose numbers reach 1.8e308"
+                return InvalidValue(where, f"{item} is not JSON{reach}; use null")
         elif not depth:
             return InvalidValue(where, f"nested deeper than {MAX_DEPTH}")
         elif kind is dict:

@@ -107,7 +107,7 @@ def test_wrong_result_is_refused_with_its_place() -> None:
         ({"rows": [datetime.date(2026, 1, 2)]}, "result.rows[0]: date is not JSON"),
         ({1, 2}, "result: set is not JSON"),
         ((1, 2), "result: tuple is not JSON"),
-        (float("inf"), "result: inf is not JSON; use null"),
+        (float("inf"), "result: inf is not JSON, whose numbers reach 1.8e308; use null"),
         ({1: 2}, "result: object key 1 is int, not a string"),
         (2**63, "result: integer past 64 bits; send it as a string"),
         ("\ud800", "result: string with a lone surrogate"),

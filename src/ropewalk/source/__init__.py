@@ -16,7 +16,8 @@ name it in `load.FORMS`.
 from .caret import render, visible
 from .document import Document, attach
 from .dump import dump
+from .fault import SYNTAX
 from .limits import Limits
 from .load import load
 
-__all__ = ["Document", "Limits", "attach", "dump", "load", "render", "visible"]
+__all__ = ["SYNTAX", "Document", "Limits", "attach", "dump", "load", "render", "visible"]

@@ -6,18 +6,21 @@ from typing import Final
 
 from ..frozen import dataclass
 
+SYNTAX: Final = "syntax"
+"""The `keyword` of a problem that means: this is no text of its form at all."""
 MOST_FAULTS: Final = 50
 """A reader gives up after this many: nobody reads more, and a bomb may have millions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`offset` in the text, what is wrong there, and where its `first` sibling stood."""
+    """`offset` in the text, what is wrong there, and where its `first` sibling stood; `keyword` is SYNTAX or None."""
 
     offset: int
     message: str
     first: int | None = None
     suggestion: str | None = None
+    keyword: str | None = None
 
 
 class Refused(Exception):

@@ -10,7 +10,7 @@ import json
 import re
 
 from ..values import Json, integer
-from .fault import MOST_FAULTS, Fault, Refused
+from .fault import MOST_FAULTS, SYNTAX, Fault, Refused
 from .limits import Limits
 from .spot import Spot
 
@@ -97,27 +97,33 @@ def _scan(text: str, nesting: int | None) -> Spot:
 
 
 def _syntax(error: json.JSONDecodeError, text: str) -> Fault:
+    at, message = _said(error, text)
+    return Fault(at, message, keyword=SYNTAX)
+
+
+def _said(error: json.JSONDecodeError, text: str) -> tuple[int, str]:
+    """Where and what, in words that help."""
     at, said = error.pos, error.msg
     before = text[:at].rstrip()
     here = text[at : at + 2]
     if here[:1] == "'":
-        return Fault(at, "JSON text stands in double quotes, not single ones")
+        return at, "JSON text stands in double quotes, not single ones"
     if here in ("//", "/*") or here[:1] == "#":
-        return Fault(at, "JSON has no comments; remove it, or save the file as YAML")
+        return at, "JSON has no comments; remove it, or save the file as YAML"
     if "trailing comma" in said or (here[:1] in ("}", "]") and before.endswith(",")):
-        return Fault(
+        return (
             len(before) - 1 if before.endswith(",") else at,
             f"a comma before {text[at:].lstrip(',').strip()[:1]!r} is not JSON; remove it",
         )
     if said.startswith("Unterminated string"):
-        return Fault(at, "quoted text that begins here is never closed")
+        return at, "quoted text that begins here is never closed"
     if said.startswith("Extra data"):
-        return Fault(at, "text after the end of the document")
+        return at, "text after the end of the document"
     if said.startswith("Expecting ',' delimiter") and at >= len(text.rstrip()):
-        return Fault(at, "the text ends before every { and [ is closed")
+        return at, "the text ends before every { and [ is closed"
     if said.startswith("Expecting value") and at >= len(text.rstrip()):
-        return Fault(at, "the text ends where a value is expected")
-    return Fault(at, _friendly(said))
+        return at, "the text ends where a value is expected"
+    return at, _friendly(said)
 
 
 def _friendly(said: str) -> str:

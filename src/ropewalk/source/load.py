@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import InvalidFlow, InvalidValue, NotFound, Place, Problem
 from ..values import check_json, closest
 from .document import Document
-from .fault import Fault, Refused
+from .fault import SYNTAX, Fault, Refused
 from .limits import Limits
 from .spot import Lines
 
@@ -42,7 +42,7 @@ def load(
     lines = Lines(file, text)
     try:
         if not text.strip():
-            raise Refused([Fault(0, "the document is empty")])
+            raise Refused([Fault(0, "the document is empty", keyword=SYNTAX)])
         data = import_module(FORMS[form], __package__).read(text, limits)
     except Refused as refused:
         raise InvalidFlow(_problem(fault, lines) for fault in refused.faults) from None
@@ -117,4 +117,5 @@ def _whole(file: str, message: str) -> InvalidFlow:
 def _problem(fault: Fault, lines: Lines) -> Problem:
     place = lines.place(fault.offset)
     also = f"; it first stands on line {lines.place(fault.first).line}" if fault.first is not None else ""
-    return Problem(path="", message=fault.message + also, suggestion=fault.suggestion, place=place)
+    message = fault.message + also
+    return Problem(path="", message=message, suggestion=fault.suggestion, place=place, keyword=fault.keyword)

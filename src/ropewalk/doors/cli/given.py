@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import InvalidFlow
-from ...source import load
+from ...source import SYNTAX, load
 from ...source.limits import Limits
 from ...values import MAX_BYTES, MAX_DEPTH
 from .exits import UsageError
 
 _LIMITS: Final = Limits(size=MAX_BYTES, nesting=MAX_DEPTH)
 """Those of values: what a definition may be at most is less."""
+_WORDS: Final = ("NaN", "Infinity", "-Infinity")  # numbers for Python's reader of JSON, not for JSON
 
 
 def read_input(text: str | None, option: str = "--input") -> Any:
@@ -30,8 +31,18 @@ def read_input(text: str | None, option: str = "--input") -> Any:
     except InvalidFlow as error:
         if text[:1] == "@":
             raise UsageError(f"{option} {text} cannot be read", error.problems) from None
-        hint = "" if text[:1] in '[{"' else f"; text stands in quotes: {option} '\"...\"'"
-        raise UsageError(f"{option} is not JSON{hint}", error.problems) from None
+        raise _refused(text, option, f"{option} ", error) from None
+
+
+def _refused(text: str, what: str, before: str, error: InvalidFlow) -> UsageError:
+    """JSON of a command line that is none, or is past what values may be; `before` stands before it there."""
+    kind = "is not JSON" if _is_syntax(error) else "cannot be used"
+    hint = "" if text[:1] in '[{"' else f"; text stands in quotes: {before}'\"...\"'"
+    return UsageError(f"{what} {kind}{hint}", error.problems)
+
+
+def _is_syntax(error: InvalidFlow) -> bool:
+    return all(problem.keyword == SYNTAX for problem in error.problems)
 
 
 def some_words(_: object, text: str | None) -> None:
@@ -54,7 +65,8 @@ def read_state(file: Path | None) -> dict[str, Any] | None:
 
 
 def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
-    """`name=value` pairs, each name once; a value that is JSON is that, any other is text."""
+    """`name=value` pairs, each name once; a value that is JSON is that, any other is text. JSON past what values may
+    be, or with a key twice, is a UsageError with its place: as text it would be another value."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
@@ -63,7 +75,9 @@ def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
         if name in found:
             raise UsageError(f"{option} {pair!r}: {name} is given twice")
         try:
-            found[name] = load(value, name=option, form="json", limits=_LIMITS).data
-        except InvalidFlow:
+            found[name] = load(value, name=f"{option} {name}", form="json", limits=_LIMITS).data
+        except InvalidFlow as error:
+            if not _is_syntax(error) and value.strip() not in _WORDS:
+                raise _refused(value, f"{option} {name}", f"{name}=", error) from None
             found[name] = value
     return found
