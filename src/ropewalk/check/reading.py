@@ -13,8 +13,9 @@ from . import types
 from .absence import Absence
 from .report import At, Owners, Report, listing
 from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
+from .secrets import passed, refusal, secret_in
 from .structure import Layout
-from .types import Nothing, Type, either, element, items_of, kinds_of, say
+from .types import Nothing, Secret, Type, either, element, items_of, kinds_of, say
 
 ROOTS: Final = ("input", "out", "status", "state", "item", "index", "round", "prev", "error", "secret")
 MAX_DEPTH: Final = 100
@@ -171,7 +172,8 @@ class Reading:
     def _secret(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
         if not ref.path:
             self.tell("the name of the secret is missing", at, column=ref.column)
-        return None
+            return None
+        return Secret(str(ref.path[0])), ref.path[1:]
 
     def _inside(self, ref: Ref, at: At, there: bool, where: str) -> bool:
         if not there:
@@ -263,6 +265,13 @@ class Reading:
                 f"{name!r} takes {asked} argument{'s' if asked != '1' else ''}, not {len(got)}", at, column=expr.column
             )
             return None
+        said = refusal(name, got)
+        if said is not None:
+            self.tell(said, at, column=expr.column)
+        returns = _OPERATORS.get(name) or (_TYPES.get(known.returns or "") if known is not None else None)
+        secret = passed(name, got, returns)
+        if secret is not None:
+            return secret
         bits = _OPERATORS.get(name)
         if bits is not None:
             if name in _ARITHMETIC:
@@ -278,7 +287,7 @@ class Reading:
                 return None
             found = element(got[0], key)
             return None if type(found) is Nothing else found
-        return _TYPES.get(known.returns) if known is not None and known.returns is not None else None
+        return returns
 
     def _needs_numbers(self, expr: Fn, got: list[Type], at: At) -> None:
         word = "-" if expr.name == "neg" else expr.name
@@ -308,9 +317,9 @@ class Reading:
         item = items_of(source) if not kinds_of(source) & ~(ARRAY | NULL) else None
         # Whichever comes first is the element, except that a reduction may name its accumulator anywhere.
         first = None if expr.kind == "reduce" else item
-        bound: dict[str, Any] = dict.fromkeys(expr.names)
+        bound: dict[str, Any] = dict.fromkeys(expr.names, secret_in(item) if expr.kind == "reduce" else None)
         if expr.names:
-            bound[expr.names[0]] = first
+            bound[expr.names[0]] = first if first is not None else bound[expr.names[0]]
         self.names = {**before, **bound}
         try:
             body = self.look(expr.body, at)

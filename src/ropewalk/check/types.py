@@ -2,8 +2,8 @@
 
 A type is one of: None (anything), an int (a set of JSON kinds as bits), a Lit (this very value), a
 dict (an object with exactly these keys), a list (a list of exactly these elements), `Sub` (what a
-JSON Schema says), `Each` (a list of one type), `Either` (one of several). When in doubt a type is
-None: the check never raises a false alarm.
+JSON Schema says), `Each` (a list of one type), `Either` (one of several), `Secret` (what has the text
+of a secret in it). When in doubt a type is None: the check never raises a false alarm.
 """
 
 from __future__ import annotations
@@ -36,6 +36,15 @@ class Either:
 
     def __init__(self, of: tuple[Type, ...]) -> None:
         self.of = of
+
+
+class Secret:
+    """A value of these kinds with the secret `name` in its text."""
+
+    __slots__ = ("kinds", "name")
+
+    def __init__(self, name: str, kinds: int = ALL) -> None:
+        self.name, self.kinds = name, kinds
 
 
 class Nothing:
@@ -77,6 +86,8 @@ def kinds_of(known: Type) -> int:
         return ARRAY
     if kind is Sub:
         return int(known.kinds())
+    if kind is Secret:
+        return int(known.kinds)
     bits = 0
     for one in known.of:
         bits |= kinds_of(one)
@@ -96,7 +107,7 @@ def kind_of_value(value: Json) -> int:
 def element(known: Type, key: str | int) -> Type | Nothing:
     """The type of the element at `key`, or Nothing when there can be none."""
     kind = type(known)
-    if known is None:
+    if known is None or kind is Secret:
         return None
     if kind is Sub:
         return _of_schema(known, key)
@@ -163,7 +174,8 @@ def items_of(known: Type) -> Type:
     if kind is Each:
         return known.item
     if kind is list:
-        return either(*known) if known else None
+        secret = next((one for one in known if type(one) is Secret), None)  # one that anything may stand beside
+        return Secret(secret.name) if secret is not None else either(*known) if known else None
     if kind is Lit and type(known.value) is list and known.value:
         return either(*map(Lit, known.value))
     if kind is Sub:
