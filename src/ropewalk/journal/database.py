@@ -27,6 +27,10 @@ _CHANGED: Final = "it was met while the store was in use, what was written befor
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
+class Moved(apsw.Error):
+    """The file at the path is not the one that was opened; SQLite would write on."""
+
+
 def open_database(path: Path, sync: Literal["normal", "full"]) -> apsw.Connection:
     """A connection for writing to the store at `path`, which is created when it is not there."""
     _check_file(path)
@@ -65,7 +69,7 @@ def store_error(path: Path, error: Exception, *, opening: bool = False) -> Store
     """What the user is told about a failure of SQLite, while the store is opened or later, and what to do."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return damaged(path, str(error), _UNCHANGED if opening else _CHANGED)
-    if not path.exists() or "no such table" in str(error):
+    if isinstance(error, Moved) or not path.exists() or "no such table" in str(error):
         what = "the file was deleted, moved or replaced while it was in use; put it back, or start with a new one"
     elif isinstance(error, apsw.FullError):
         what = "the disk is full; free some space. Nothing acknowledged is lost"

@@ -163,6 +163,8 @@ class SqlLog:
         packed = [await packed_value(result, "result"), await packed_value(error, "error")]
         ended = time.time()
 
+        self._writer.see_place()  # A run ends as completed only where somebody will find it.
+
         def work(connection: Connection) -> str:
             self._write_lease(connection)
             values = [keep(connection, value, self.seq) for value in packed]

@@ -7,6 +7,7 @@ costs more than they do; anything more goes to the writer's thread.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ import apsw
 from ..errors import StoreError
 from .blobs import Blob
 from .connection import Connection, fetch
-from .database import BUSY, connect, open_database, store_error
+from .database import BUSY, Moved, connect, open_database, store_error
 from .inbox import Inbox, Item, Outcomes
 from .sql_rows import UPSERT, Row, why_not
 from .writer import Writer
@@ -49,6 +50,15 @@ def _insert(rows: int) -> str:
 _INSERT, _INSERT_TOGETHER = _insert(1), _insert(_TOGETHER)
 
 
+def _place(path: Path) -> tuple[int, int] | None:
+    """Which file is at the path. One that is deleted or moved can be written as before, and nobody finds it."""
+    try:
+        found = os.stat(path)
+    except OSError:  # It is gone, or its directory is: that is what is asked.
+        return None
+    return found.st_dev, found.st_ino
+
+
 class SqliteWriter(Writer):
     """The write side of the file at `path`."""
 
@@ -58,6 +68,8 @@ class SqliteWriter(Writer):
         self.path = path
         self.connection = open_database(path, sync)
         self._reader: apsw.Connection | None = None
+        self._place = _place(path)
+        self._moved = False
         super().__init__(str(path), (apsw.Error, UnicodeError), lease, poll)
         self._here = False  # Whether the commit under way is on an event loop.
         self._cost = _QUICK if sync == "full" else 0.0  # Seconds a small commit takes, lately.
@@ -85,6 +97,8 @@ class SqliteWriter(Writer):
         return True
 
     def write(self, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
+        if self._moved:
+            raise Moved(str(self.path))
         start = time.perf_counter()
         if len(items) == 1 and not blobs and type(items[0][2]) is tuple:
             outcomes = self.insert([items[0][2]])  # A statement is a transaction of its own.
@@ -154,6 +168,9 @@ class SqliteWriter(Writer):
 
     def version(self) -> int | None:
         return int(fetch(self.connection, "PRAGMA data_version")[0][0])
+
+    def see_place(self) -> None:
+        self._moved = _place(self.path) != self._place
 
     def tidy(self) -> None:
         if self._pages < _PAGES:

@@ -83,6 +83,7 @@ class Watch:
         now = time.monotonic()
         if now < self._next_look:
             return
+        self._writer.see_place()
         self._next_look = now + (max(self._poll, _SELDOM) if self._writer.attend() else self._poll)
         # A failed beat or look is made up for at the next: the lease is many of them long.
         with contextlib.suppress(*self._writer.failures):

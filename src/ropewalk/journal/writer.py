@@ -125,6 +125,10 @@ class Writer(ABC):
         """Changes when another process has written; None when that cannot be told."""
         return None
 
+    def see_place(self) -> None:  # noqa: B027 - a server sees to it itself
+        """Look whether the store is still where it was opened; if it is not, whatever is written fails from then on,
+        until it is back."""
+
     def tidy(self) -> None:  # noqa: B027 - not every database has to
         """Called by the thread after each round."""
 
