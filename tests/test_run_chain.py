@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from ropewalk.errors import ToolNotFound
 from ropewalk.runchain import Runner
+from ropewalk.tools.result import ProgressEvent
 from ropewalk.tools.steps import ChainStep
 from ropewalk.tools.tool import tool
 from ropewalk.tools.toolbox import Toolbox
@@ -33,6 +35,38 @@ def test_the_first_error_ends_it_and_carries_the_steps_so_far() -> None:
     with pytest.raises(ToolNotFound) as caught:
         chain(ChainStep("add", {"a": 1}), ChainStep("ad"), ChainStep("add", {"a": 1}))
     assert [(step.tool_id, step.error is None) for step in caught.value.steps] == [("add", True), ("ad", False)]
+
+
+@pytest.mark.parametrize("second", ["add", "ad"])
+def test_a_progress_callback_may_be_async_and_sees_everything_in_order(second: str) -> None:
+    steps = [ChainStep("add", {"a": 1}), ChainStep(second, {"a": 2})]
+
+    async def told(callback: Any) -> None:
+        with contextlib.suppress(ToolNotFound):
+            await Runner(Toolbox([add])).run_chain_with_progress(steps, callback)
+
+    plain: list[Any] = []
+    asyncio.run(told(plain.append))
+    ends = "step_completed" if second == "add" else "step_error"
+    assert plain == [ProgressEvent(0, 2, "started"), ProgressEvent(1, 2, "step_completed"), ProgressEvent(2, 2, ends)]
+    later: list[Any] = []
+
+    async def slow(event: ProgressEvent) -> None:
+        for _ in range(3 - int(event.progress)):  # the first takes the longest
+            await asyncio.sleep(0)
+        later.append(event)
+
+    asyncio.run(told(slow))
+    assert later == plain
+
+
+def test_a_progress_callback_that_raises_is_logged_and_the_chain_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(event: ProgressEvent) -> None:
+        raise ValueError(event.message)
+
+    done = asyncio.run(Runner(Toolbox([add])).run_chain_with_progress([ChainStep("add", {"a": 1})], broken))
+    assert done.final.structured == 1
+    assert [str(record.exc_info[1]) for record in caplog.records] == ["started", "step_completed"]
 
 
 def test_what_is_no_step_is_told_with_what_a_step_is() -> None:

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .dialects.fields import count
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
+from .errors import InvalidInput, Problem
 from .runs import event_of, iso, steps
 from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
@@ -81,11 +84,16 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
             "duration": round(row.spent * 1000, 3),
         }
 
-    def list_executions(self, chain_id: str | None = None, *, limit: int = 100) -> list[ExecutionStatus]:
-        """Newest first; of one chain, or of all."""
+    def list_executions(self, chain_id: str | None = None, *, limit: int | None = None) -> list[ExecutionStatus]:
+        """Newest first; of one chain, or of all chains. At most `limit`, without one all."""
+        most = sys.maxsize if limit is None else limit
+        problems: list[Problem] = []
+        count(most, "limit", problems)
+        if problems:
+            raise InvalidInput(problems)
         if chain_id is not None and not can_be(chain_id):
             return []
-        rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=limit)
+        rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=most)
         return [ExecutionStatus(self._status(row)) for row in rows]
 
     def stop_execution(self, execution_id: str) -> bool:
@@ -134,7 +142,7 @@ class Chains:
     async def get_execution_details(self, execution_id: str) -> ExecutionDetails | None:
         return self.core.get_execution_details(execution_id)
 
-    async def list_executions(self, chain_id: str | None = None, *, limit: int = 100) -> list[ExecutionStatus]:
+    async def list_executions(self, chain_id: str | None = None, *, limit: int | None = None) -> list[ExecutionStatus]:
         return self.core.list_executions(chain_id, limit=limit)
 
     async def stop_execution(self, execution_id: str) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .dialects.runchain import flow_of
 from .engine.bare import run_program
 from .engine.program import compile_flow
 from .errors import NodeFailed, ToolError
+from .tools.progress import Progress
 from .tools.result import ProgressEvent, RunResult
+from .tools.route import OnProgress
 from .tools.runner import Runner as CallRunner
 from .tools.steps import ChainResult, ChainStep, StepResult
 from .values import Json
-
-OnProgress = Callable[[ProgressEvent], Any]
 
 
 class Runner(CallRunner):
@@ -27,7 +26,8 @@ class Runner(CallRunner):
         return await self._chain(list(steps), None)
 
     async def run_chain_with_progress(self, steps: Sequence[ChainStep], on_progress: OnProgress) -> ChainResult:
-        """The same, telling (0, N, "started") and then (i, N, "step_completed" or "step_error")."""
+        """The same, telling (0, N, "started") and then (i, N, "step_completed" or "step_error"). A callback that
+        raises is logged and changes nothing."""
         return await self._chain(list(steps), on_progress)
 
     async def _chain(self, steps: list[ChainStep], on_progress: OnProgress | None) -> ChainResult:
@@ -40,6 +40,8 @@ class Runner(CallRunner):
         except asyncio.CancelledError as exc:
             exc.steps = calls.done  # type: ignore[attr-defined]
             raise
+        finally:
+            await calls.progress.flush()
         if ending.error is None:
             return ChainResult(calls.done[-1].result, tuple(calls.done))
         cause = ending.error.__cause__ if isinstance(ending.error, NodeFailed) else None
@@ -55,21 +57,14 @@ class _Calls:
     version = 0
 
     def __init__(self, runner: CallRunner, total: int, on_progress: OnProgress | None) -> None:
-        self.runner, self.total, self.on_progress = runner, total, on_progress
+        self.runner, self.total, self.progress = runner, total, Progress(on_progress)
         self.done: list[StepResult] = []
 
     def bind(self, tool_id: str, /) -> _Step:
         return _Step(self, tool_id)
 
     def tell(self, count: int, message: str) -> None:
-        if self.on_progress is None:
-            return
-        try:
-            self.on_progress(ProgressEvent(count, self.total, message))
-        except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the chain
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"a progress callback raised on {message!r}", "exception": exc}
-            )
+        self.progress.tell(ProgressEvent(count, self.total, message))
 
 
 class _Step:

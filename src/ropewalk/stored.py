@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import orjson
 
 from .dialects.fields import camel, kind
+from .dialects.notation import notation_of
 from .dialects.records import Record, copied
 from .engine.engine import Job, check_run_id
 from .errors import InvalidFlow, InvalidValue, JournalConflict, NotFound, Problem
@@ -55,7 +56,11 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         """Check and store a definition; raises InvalidFlow with every problem. The same id replaces."""
         if config is not None and not isinstance(config, Mapping):
             raise InvalidFlow([Problem(path="", message=f"a {self.kind} is an object, not {kind(config)}")])
-        loaded = self.app.loaded({**(config or {}), **more, "kind": self.kind})
+        given = {**(config or {}), **more}
+        if given.get("kind") is not None and (named := notation_of(given).kind) != self.kind:
+            said = f"this is {_article(named)} {named}, not {_article(self.kind)} {self.kind}"
+            raise InvalidFlow([Problem(path="kind", message=said)])
+        loaded = self.app.loaded({**given, "kind": self.kind})
         self.app.ensure(loaded)
         document = loaded.document
         definition = Definition(
@@ -83,13 +88,20 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         return can_be(id) and bool(self.store.delete_definition(self.kind, id))
 
     def clone(self, id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> Made:
-        """A deep copy under a new id, some properties replaced."""
+        """A deep copy under a new id, some properties replaced; InvalidFlow where that id is taken."""
         source = self.stored(id)
-        config = {key: value for key, value in source.document.items() if key not in OWN}
-        for key, value in {**(overrides or {}), **more}.items():
-            # Either spelling replaces what is there, which is always in the documented one.
-            config[camel(key) if camel(key) in config else key] = value
-        return self.create(config)
+        if overrides is not None and not isinstance(overrides, Mapping):
+            message = f"are an object with what is to be replaced, not {kind(overrides)}"
+            raise InvalidFlow([Problem(path="overrides", message=message)])
+        given = {**(overrides or {}), **more}
+        new = given.get("id")
+        if can_be(new) and self.store.get_definition(self.kind, new) is not None:
+            message = f"there is {_article(self.kind)} {self.kind} {new!r} already; a copy needs an id of its own"
+            raise InvalidFlow([Problem(path="id", message=message)])
+        # Either spelling replaces what is there, which is always in the documented one.
+        replaced = {*OWN, *given, *(camel(key) for key in given if isinstance(key, str))}
+        kept = {key: value for key, value in source.document.items() if key not in replaced}
+        return self.create({**kept, **given})
 
     def export(self, id: str) -> str:
         """A definition as JSON text that `take` reads back."""
@@ -189,6 +201,10 @@ class StoredDefinitions(Generic[Made, Line, Result]):
 
 def _metadata(definition: Definition) -> dict[str, Json]:
     return {"created": iso(definition.created), "runCount": definition.run_count}
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
 
 
 def can_be(id: Any) -> bool:

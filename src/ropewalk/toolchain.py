@@ -134,8 +134,8 @@ def get_execution_details(execution_id: str) -> ExecutionDetails | None:
     return default_app().chains.core.get_execution_details(execution_id)
 
 
-def list_executions(chain_id: str | None = None, *, limit: int = 100) -> list[ExecutionStatus]:
-    """The executions of a chain, or of all chains, newest first."""
+def list_executions(chain_id: str | None = None, *, limit: int | None = None) -> list[ExecutionStatus]:
+    """The executions of a chain, or of all chains, newest first; at most `limit`, without one all."""
     return default_app().chains.core.list_executions(chain_id, limit=limit)
 
 
@@ -145,7 +145,7 @@ def stop_execution(execution_id: str) -> bool:
 
 
 def clone_chain(chain_id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
-    """A deep copy under a new id, with some properties replaced."""
+    """A deep copy under a new id, with some properties replaced. An id that is taken is refused."""
     return default_app().chains.core.clone_chain(chain_id, overrides, **more)
 
 

@@ -12,7 +12,7 @@ import pytest
 from chains.conftest import run
 from chains.scripted import ScriptedTools
 from ropewalk.app import App
-from ropewalk.errors import InvalidFlow, JournalConflict, NotFound
+from ropewalk.errors import InvalidFlow, InvalidInput, JournalConflict, NotFound
 
 
 def tool(id: str, **more: Any) -> dict[str, Any]:
@@ -356,6 +356,26 @@ def test_a_chain_runs_many_times_at_once(address: str) -> None:
             results = await asyncio.gather(*[app.chains.execute_chain("c", {"input": i}, tools) for i in range(50)])
             assert [r.results["b"]["v"]["i"] for r in results] == list(range(50))
             assert len(await app.chains.list_executions("c")) == 50
+
+    run(body())
+
+
+def test_all_executions_are_listed(address: str) -> None:
+    """CHAIN-EXEC-7"""
+
+    async def body() -> None:
+        async with App(address) as app:
+            await app.chains.create_chain(id="c", nodes=[tool("a")])
+            tools = ScriptedTools({"a": {"gives": 1}})
+            ids = [f"e{i}" for i in range(103)]
+            for id in ids:
+                await app.chains.execute_chain("c", {"executionId": id}, tools)
+            assert [one.id for one in await app.chains.list_executions("c")] == ids[::-1]
+            assert len(await app.chains.list_executions()) == 103
+            assert [one.id for one in await app.chains.list_executions("c", limit=2)] == ["e102", "e101"]
+            for wrong in (-1, 1.5, "2"):
+                with pytest.raises(InvalidInput, match=r"^limit: must be "):
+                    await app.chains.list_executions("c", limit=wrong)
 
     run(body())
 

@@ -127,6 +127,77 @@ def test_a_clone_is_a_deep_copy_under_a_new_id(address: str) -> None:
     run(body())
 
 
+@pytest.mark.parametrize("id", ["source", "taken"])
+def test_a_clone_takes_no_others_id(address: str, id: str) -> None:
+    """CHAIN-STORE-2"""
+
+    async def body() -> None:
+        async with App(address) as app:
+            made = [await app.chains.create_chain(id=one, name=one, nodes=[A]) for one in ("source", "taken")]
+            with pytest.raises(InvalidFlow, match=f"^id: there is a chain '{id}' already"):
+                await app.chains.clone_chain("source", {"id": id, "name": "copy"})
+            assert [await app.chains.get_chain(one) for one in ("source", "taken")] == made
+            app.compositions.core.create(id="free", nodes=[A])  # an id is that of a chain among chains
+            assert (await app.chains.clone_chain("source", {"id": "free"})).name == "source"
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ("x", "overrides: are an object with what is to be replaced, not a string"),
+        ([("name", "n")], "overrides: are an object with what is to be replaced, not a list"),
+        ({"retry_delay": 7, "retryDelay": 8}, "retryDelay: given twice, also as retry_delay"),
+        ({"retryDelay": 8, "retry_delay": 7}, "retry_delay: given twice, also as retryDelay"),
+        ({5: 6}, "the key 5 is no string that JSON can hold"),
+    ],
+)
+def test_what_a_clone_cannot_be_made_with_is_told(overrides: Any, said: str) -> None:
+    """CHAIN-STORE-2"""
+
+    async def body() -> None:
+        async with App("memory") as app:
+            await app.chains.create_chain({**EVERYTHING, "id": "source"})
+            with pytest.raises(InvalidFlow) as caught:
+                await app.chains.clone_chain("source", overrides)
+            assert str(caught.value).startswith(said)
+            assert [one.id for one in await app.chains.list_chains()] == ["source"]
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("composition", "kind: this is a composition, not a chain"),
+        ("experience", "kind: this is an experience, not a chain"),
+        ("chian", "kind: unknown kind 'chian'; it is one of "),
+    ],
+)
+def test_what_says_that_it_is_of_another_kind_is_not_stored(kind: str, said: str) -> None:
+    """CHAIN-STORE-1 CHAIN-STORE-2 CHAIN-STORE-3"""
+
+    async def body() -> None:
+        async with App("memory") as app:
+            chains = app.chains
+            document = {"kind": kind, "nodes": [A]}
+            await chains.create_chain(id="source", kind="chain", nodes=[A])
+            for making in (
+                chains.create_chain(document),
+                chains.import_chain(json.dumps(document)),
+                chains.clone_chain("source", {"kind": kind}),
+            ):
+                with pytest.raises(InvalidFlow) as caught:
+                    await making
+                assert str(caught.value).startswith(said)
+            assert [one.id for one in await chains.list_chains()] == ["source"]
+            with pytest.raises(InvalidFlow, match=r"^kind: this is a chain, not a composition$"):
+                await app.compositions.create_composition(kind="chain", nodes=[A])
+
+    run(body())
+
+
 def test_an_exported_chain_is_imported_under_a_new_id(address: str) -> None:
     """CHAIN-STORE-3 CHAIN-STORE-4"""
 

@@ -26,6 +26,21 @@ from ropewalk.tools.toolbox import Toolbox
 
 from .pipeline import LOCAL, MCP, PROVIDER, Recorder, T, failing, resolving, run
 
+# --- the errors ------------------------------------------------------------------------------
+
+
+def test_an_error_has_the_exception_as_its_cause_or_else_the_text() -> None:
+    def broken() -> None:
+        raise KeyError("x")
+
+    box = Toolbox()
+    box.register(T, broken)
+    error = failing(Runner(box))
+    assert isinstance(error.cause, KeyError)
+    assert error.cause is error.__cause__
+    assert failing(Runner(), "a b").cause == "'a b' has characters outside [A-Za-z0-9_.-]"
+
+
 # --- 1, 2: cancelled, id ---------------------------------------------------------------------
 
 

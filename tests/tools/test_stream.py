@@ -65,6 +65,28 @@ def test_present_tool_id_is_kept() -> None:
     assert [event.tool_id for event in events] == ["other:tool", "ns:t"]
 
 
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (StreamEvent("error", error="bad"), "bad"),  # type: ignore[arg-type]
+        (StreamEvent("error", error="bad", data="more"), "bad"),  # type: ignore[arg-type]
+        (StreamEvent("error", error={"message": "bad"}), "bad"),  # type: ignore[arg-type]
+        (StreamEvent("error", error=ValueError("bad")), "bad"),
+        (StreamEvent("error", data={"message": "bad"}), "bad"),
+        (StreamEvent("error", error=SystemExit("bad")), "it raised SystemExit: bad"),
+        (StreamEvent("error"), "the stream ended in an error"),
+    ],
+)
+def test_what_an_error_event_says_is_the_same_in_a_stream_and_in_a_call(event: StreamEvent, said: str) -> None:
+    (last,) = streamed(local(giving(event)))
+    assert isinstance(last.error, ExecutionFailed)
+    assert last.error.reason == said
+    with pytest.raises(ExecutionFailed) as caught:
+        asyncio.run(local(giving(event)).run("ns:t"))
+    assert caught.value.reason == said
+    assert isinstance(caught.value.__cause__, Exception)
+
+
 @pytest.mark.parametrize("given", [RuntimeError("broke"), StreamEvent("error", data={"message": "broke"})])
 def test_error_event_carries_a_tool_error_with_its_cause(given: Any) -> None:
     (event,) = streamed(local(giving(given)))

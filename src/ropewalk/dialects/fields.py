@@ -48,7 +48,8 @@ def known_keys(
             near = _meant(str(name), known)
             say(report, where, "unknown key" if near else f"unknown key; known here: {', '.join(here or known)}", near)
         elif name in found:
-            say(report, f"{path}.{key}" if path else str(key), f"given twice, also as {name}")
+            other = next(one for one in doc if isinstance(one, str) and name in (one, camel(one), snake(one)))
+            say(report, f"{path}.{key}" if path else str(key), f"given twice, also as {other}")
         else:
             found[name] = value
     return found

@@ -36,6 +36,11 @@ class ToolError(RopewalkError):
         if isinstance(cause, BaseException):
             self.__cause__ = cause
 
+    @property
+    def cause(self) -> BaseException | str:
+        """The original exception, else what went wrong as text."""
+        return self.reason if self.__cause__ is None else self.__cause__
+
     def matches(self, kind: type[BaseException]) -> bool:
         """Whether this error, or anything in its chain of causes, is a `kind`."""
         seen: BaseException | None = self

@@ -143,7 +143,7 @@ async def collect(events: Any, on_progress: Callable[[ProgressEvent], None] | No
             elif event.kind == "chunk":
                 chunks.append(event.data)
             elif event.kind == "error":
-                raise event.error if isinstance(event.error, Exception) else RuntimeError(str(event.data))
+                raise failure_of(event)
             elif event.kind == "done":
                 return chunks if event.data is None else event.data
             elif on_progress is not None:
@@ -151,6 +151,21 @@ async def collect(events: Any, on_progress: Callable[[ProgressEvent], None] | No
     finally:
         await aclose(events)
     return chunks
+
+
+def failure_of(event: StreamEvent) -> Exception:
+    """What an error event tells, as an exception: that in it, else one of its text, else one of its data."""
+    error: Any = event.error
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, BaseException):  # raised as it is, it would end more than this call
+        made = RuntimeError(f"it raised {with_type(error)}")
+        made.__cause__ = error
+        return made
+    said = error or event.data
+    if isinstance(said, dict) and isinstance(said.get("message"), str):
+        said = said["message"]
+    return RuntimeError("the stream ended in an error" if said is None else str(said))
 
 
 def as_progress(data: Any) -> ProgressEvent:

@@ -16,7 +16,7 @@ from ..errors import InvalidValue, StreamNotSupported, ToolError, ValidationFail
 from ..errors.foreign import PASSES
 from ..values import check_json, fresh
 from .failures import Failures
-from .local import aclose
+from .local import aclose, failure_of
 from .result import STREAM_KINDS, StreamEvent
 from .route import Args, Route
 
@@ -90,19 +90,12 @@ def _stamped(given: Any, fail: Failures) -> StreamEvent:
     event = given if given.tool_id else replace(given, tool_id=fail.tool_id)
     _checked(event.data)
     if event.kind == "error" and not isinstance(event.error, ToolError):
-        cause = event.error or RuntimeError(_text(event.data))
-        return replace(event, error=fail.executing(cause, "stream"))
+        return replace(event, error=fail.executing(failure_of(event), "stream"))
     return event
 
 
 def _checked(data: Any) -> Any:
     return check_json(data, "event.data")
-
-
-def _text(data: Any) -> str:
-    if isinstance(data, dict) and isinstance(data.get("message"), str):
-        return str(data["message"])
-    return "the stream ended in an error" if data is None else str(data)
 
 
 def _ended(failure: ToolError, fail: Failures) -> StreamEvent:
