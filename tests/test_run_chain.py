@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.errors import ToolNotFound
+from ropewalk.errors import ToolNotFound, ValidationFailed
 from ropewalk.runchain import Runner
 from ropewalk.tools.result import ProgressEvent
 from ropewalk.tools.steps import ChainStep
@@ -67,6 +67,23 @@ def test_a_progress_callback_that_raises_is_logged_and_the_chain_goes_on(caplog:
     done = asyncio.run(Runner(Toolbox([add])).run_chain_with_progress([ChainStep("add", {"a": 1})], broken))
     assert done.final.structured == 1
     assert [str(record.exc_info[1]) for record in caplog.records] == ["started", "step_completed"]
+
+
+@pytest.mark.parametrize(("args", "kind"), [([1], "list"), ("x", "str"), ([], "list")])
+def test_arguments_that_are_no_object_are_told_before_anything_runs(args: Any, kind: str) -> None:
+    told: list[Any] = []
+    steps = [ChainStep("add", {"a": 1}), ChainStep("add", args), ChainStep("other", args)]
+    with pytest.raises(ValidationFailed) as caught:
+        asyncio.run(Runner(Toolbox([add])).run_chain_with_progress(steps, told.append))
+    said = [f"steps[{i}].args: arguments are an object, not {kind}" for i in (1, 2)]
+    assert [str(problem) for problem in caught.value.problems] == said
+    assert [(step.tool_id, step.error) for step in caught.value.steps] == [("add", caught.value)]
+    assert told == []
+
+
+def test_what_is_no_list_of_steps_is_told() -> None:
+    with pytest.raises(TypeError, match=r"^steps are a list of ChainStep, not ChainStep$"):
+        asyncio.run(Runner(Toolbox([add])).run_chain(ChainStep("add", {"a": 1})))  # type: ignore[arg-type]
 
 
 def test_what_is_no_step_is_told_with_what_a_step_is() -> None:

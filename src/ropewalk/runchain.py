@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .dialects.runchain import flow_of
 from .engine.bare import run_program
@@ -23,20 +23,28 @@ class Runner(CallRunner):
     async def run_chain(self, steps: Sequence[ChainStep]) -> ChainResult:
         """Run steps in order and stop at the first error, which is raised with `.steps`: every
         StepResult so far, the failed one included. A cancellation carries them too."""
-        return await self._chain(list(steps), None)
+        return await self._chain(steps, None)
 
     async def run_chain_with_progress(self, steps: Sequence[ChainStep], on_progress: OnProgress) -> ChainResult:
         """The same, telling (0, N, "started") and then (i, N, "step_completed" or "step_error"). A callback that
         raises is logged and changes nothing."""
-        return await self._chain(list(steps), on_progress)
+        return await self._chain(steps, on_progress)
 
-    async def _chain(self, steps: list[ChainStep], on_progress: OnProgress | None) -> ChainResult:
+    async def _chain(self, given: Sequence[ChainStep], on_progress: OnProgress | None) -> ChainResult:
+        if not isinstance(given, Iterable):
+            raise TypeError(f"steps are a list of ChainStep, not {type(given).__name__}")
+        steps = list(given)
         if not steps:
             return ChainResult()
         calls = _Calls(self, len(steps), on_progress)
+        try:
+            program = compile_flow(flow_of(steps), calls)
+        except ToolError as exc:
+            exc.steps = [StepResult(exc.tool_id, error=exc)]
+            raise
         calls.tell(0, "started")
         try:
-            ending = await run_program(compile_flow(flow_of(steps), calls))
+            ending = await run_program(program)
         except asyncio.CancelledError as exc:
             exc.steps = calls.done  # type: ignore[attr-defined]
             raise

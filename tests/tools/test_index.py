@@ -203,3 +203,11 @@ def test_a_function_of_another_module_that_takes_a_tools_place_is_told(caplog: p
     assert caplog.messages == []
     toolbox.register(spaces[1]["fetch"])
     assert caplog.messages == ["tool 'fetch': two.fetch takes the place of one.fetch, which has the same definition"]
+
+
+@pytest.mark.parametrize("handler", [None, lambda: 1])
+def test_what_is_no_backend_is_refused(handler: Any) -> None:
+    box = Toolbox()
+    with pytest.raises(InvalidTool, match=r"^tool 't': its backend is str, not a ToolBackend$"):
+        box.register(Tool("t", "", {}), handler, backend="local")  # type: ignore[arg-type]
+    assert box.get("t") is None

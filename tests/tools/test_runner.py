@@ -10,6 +10,7 @@ import pytest
 
 from ropewalk.errors import (
     ExecutionFailed,
+    InvalidInput,
     InvalidToolId,
     InvalidValue,
     NoBackends,
@@ -39,6 +40,27 @@ def test_an_error_has_the_exception_as_its_cause_or_else_the_text() -> None:
     assert isinstance(error.cause, KeyError)
     assert error.cause is error.__cause__
     assert failing(Runner(), "a b").cause == "'a b' has characters outside [A-Za-z0-9_.-]"
+
+
+@pytest.mark.parametrize("timeout", ["5", -1, 0, float("nan"), True, [1]])
+def test_a_timeout_that_is_no_number_above_0_is_refused_before_anything_runs(timeout: Any) -> None:
+    called: list[Any] = []
+    runner = resolving([LOCAL], local={"h": lambda: called.append("tool")})
+
+    async def streamed() -> None:
+        async for _ in runner.run_stream("ns:t", timeout=timeout):
+            pass
+
+    for making in (
+        lambda: runner.run("ns:t", timeout=timeout),
+        lambda: runner.run_with_progress("ns:t", None, called.append, timeout=timeout),
+        streamed,
+    ):
+        with pytest.raises(InvalidInput, match=r"^timeout: must be a number of seconds above 0, not "):
+            asyncio.run(making())
+    with pytest.raises(ValueError, match=r"^timeout must be a number of seconds above 0, not "):
+        Runner(timeout=timeout)
+    assert called == []
 
 
 # --- 1, 2: cancelled, id ---------------------------------------------------------------------

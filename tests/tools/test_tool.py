@@ -95,6 +95,9 @@ def test_tags_are_normalised(given: list[str], kept: tuple[str, ...]) -> None:
         {"annotations": {"timeout": 0}},
         {"annotations": {"timeout": "soon"}},
         {"tags": [1]},
+        {"tags": None},
+        {"tags": 5},
+        {"backend": "local"},
     ],
 )
 def test_definition_that_is_wrong_is_refused(fields: dict[str, Any]) -> None:

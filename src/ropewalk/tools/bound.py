@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
-from ..errors import InvalidValue, Problem, ToolError, UnsupportedSchema
+from ..errors import InvalidInput, InvalidValue, Problem, ToolError, UnsupportedSchema, ValidationFailed
 from ..errors.foreign import PASSES
 from ..errors.given import listed
 from ..frozen import dataclass
@@ -31,6 +31,20 @@ if TYPE_CHECKING:
     from .pace import Pace, Turn
 
 DEFAULT_TIMEOUT: Final = 60.0
+
+
+def seconds_complaint(given: object) -> str | None:
+    """What is wrong with a number of seconds that a call may take; None where nothing is."""
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and given > 0:
+        return None
+    return f"must be a number of seconds above 0, not {given!r}; math.inf means no limit"
+
+
+def check_timeout(given: object) -> None:
+    """Raise InvalidInput unless a call may be given this `timeout`, or none."""
+    complaint = seconds_complaint(given) if given is not None else None
+    if complaint is not None:
+        raise InvalidInput([Problem(path="timeout", message=complaint)])
 
 
 class Validator(Protocol):
@@ -196,6 +210,20 @@ def _taking(fits: Callable[[Any], bool] | None) -> Callable[[Any], Any]:
         return value if value is not NOT_JSON and fits(value) else NOT_JSON
 
     return take
+
+
+def checked_args(tool_id: str, bound: Bound, args: Args | None) -> Args:
+    """The caller's arguments: none means `{}`, and they must be a JSON object."""
+    if args is None:
+        return {}
+    try:
+        if not isinstance(args, dict):
+            raise InvalidValue("args", f"arguments are an object, not {type(args).__qualname__}")
+        check_json(args, "args")
+    except InvalidValue as error:
+        problem = Problem(path=error.place, message=error.message)
+        raise ValidationFailed(tool_id, "validate_input", error, backend=bound.backend, problems=[problem]) from error
+    return args
 
 
 async def stop_if_cancelled() -> None:

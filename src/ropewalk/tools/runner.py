@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ..errors import (
     ConfigError,
     InvalidInput,
-    InvalidValue,
     NoBackends,
     NotFound,
     Problem,
     ToolError,
     ToolNotFound,
-    ValidationFailed,
 )
 from ..values import Json, check_json
 from .absent import absent
-from .bound import DEFAULT_TIMEOUT, Bound, Rules, Validator, bind_route, stop_if_cancelled
+from .bound import (
+    DEFAULT_TIMEOUT,
+    Bound,
+    Rules,
+    Validator,
+    bind_route,
+    check_timeout,
+    checked_args,
+    seconds_complaint,
+    stop_if_cancelled,
+)
 from .local import maybe_await
 from .progress import Progress
 from .result import ProgressEvent, RunResult, StreamEvent
@@ -95,8 +103,8 @@ class Runner:
         pace: Pace | None = None,
         learner: Learner | None = None,
     ) -> None:
-        if not timeout > 0:
-            raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}; math.inf means no limit")
+        if complaint := seconds_complaint(timeout):
+            raise ValueError(f"timeout {complaint}")
         self.index = index
         self._tool_resolver = tool_resolver
         self._backends_resolver = backends_resolver
@@ -135,12 +143,13 @@ class Runner:
         """One call. Raises a ToolError that names the stage; `timeout` (seconds) replaces the usual one;
         `key` is the idempotency key for backends that take one. `request` is what the call is for, in words: from it
         the tool selector learns, which an app's runner has (or another `learner`)."""
+        check_timeout(timeout)
         await stop_if_cancelled()  # 1
         bound = await self._prepare(tool_id)  # 2 to 4
         if request is None:
-            return await bound.execute(_checked_args(tool_id, bound, args), key, timeout, None)  # 5 to 8
+            return await bound.execute(checked_args(tool_id, bound, args), key, timeout, None)  # 5 to 8
         with self.teaching(tool_id, request):
-            return await bound.execute(_checked_args(tool_id, bound, args), key, timeout, None)
+            return await bound.execute(checked_args(tool_id, bound, args), key, timeout, None)
 
     @contextmanager
     def teaching(self, tool_id: str, request: str | None) -> Iterator[None]:
@@ -165,9 +174,10 @@ class Runner:
     ) -> AsyncGenerator[StreamEvent, None]:
         """One call as a stream that ends in a `done` or an `error`. What goes wrong before it begins
         raises a ToolError; `timeout` is the longest wait for one event."""
+        check_timeout(timeout)
         await stop_if_cancelled()
         bound = await self._prepare(tool_id)
-        async with aclosing(bound.stream(_checked_args(tool_id, bound, args), key, timeout)) as events:
+        async with aclosing(bound.stream(checked_args(tool_id, bound, args), key, timeout)) as events:
             async for event in events:
                 yield event
 
@@ -182,13 +192,14 @@ class Runner:
     ) -> RunResult:
         """`run`, told as (0, 1, "started"), what the tool itself reports, and (1, 1, "completed" or
         "error"). A callback that raises is logged and changes nothing."""
+        check_timeout(timeout)
         await stop_if_cancelled()
         progress = Progress(on_progress)
         progress.tell(ProgressEvent(0, 1, "started"))
         try:
             bound = await self._prepare(tool_id)
             told = progress.tell if on_progress is not None else None
-            result = await bound.execute(_checked_args(tool_id, bound, args), key, timeout, told)
+            result = await bound.execute(checked_args(tool_id, bound, args), key, timeout, told)
         except BaseException:
             progress.tell(ProgressEvent(1, 1, "error"))
             await progress.flush()
@@ -378,17 +389,3 @@ def _as_backends(found: Any, who: str) -> list[ToolBackend]:
         if not isinstance(backend, ToolBackend):
             raise TypeError(f"the {who} gave {type(backend).__qualname__}, not a ToolBackend")
     return backends
-
-
-def _checked_args(tool_id: str, bound: Bound, args: Args | None) -> Args:
-    """The caller's arguments: none means `{}`, and they must be a JSON object."""
-    if args is None:
-        return {}
-    try:
-        if not isinstance(args, dict):
-            raise InvalidValue("args", f"arguments are an object, not {type(args).__qualname__}")
-        check_json(args, "args")
-    except InvalidValue as error:
-        problem = Problem(path=error.place, message=error.message)
-        raise ValidationFailed(tool_id, "validate_input", error, backend=bound.backend, problems=[problem]) from error
-    return args

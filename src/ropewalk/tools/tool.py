@@ -8,7 +8,7 @@ that are not of an object, definitions that are not JSON. To make one from a Pyt
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
@@ -61,6 +61,8 @@ def parse_tool_id(text: str) -> ToolId:
 def normalise_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Tags trimmed, in lower case, white space as `-`, other characters dropped, no repeats, at
     most 20 of 64 characters; in the order given."""
+    if not isinstance(tags, Iterable) or isinstance(tags, (str, bytes, Mapping)):
+        raise InvalidTool(f"tags must be a list of strings, not {_type(tags)}")
     found: dict[str, None] = {}
     for tag in tags:
         if not isinstance(tag, str):
@@ -144,7 +146,12 @@ class Tool:
             self._keep("output_schema", _json_object(self.output_schema, f"{label}: output_schema"))
         if self.annotations is not None:
             self._keep("annotations", _json_object(self.annotations, f"{label}: annotations"))
-        self._keep("tags", normalise_tags((self.tags,) if isinstance(self.tags, str) else self.tags))
+        try:
+            self._keep("tags", normalise_tags((self.tags,) if isinstance(self.tags, str) else self.tags))
+        except InvalidTool as error:
+            raise InvalidTool(f"{label}: {error}") from None
+        if self.backend is not None:
+            check_backend(self.backend, label)
         limit = self.timeout
         if limit is not None and not (isinstance(limit, (int, float)) and not isinstance(limit, bool) and limit > 0):
             raise InvalidTool(f"{label}: annotations.timeout must be a number of seconds above 0, not {limit!r}")
@@ -260,6 +267,12 @@ def tool_of(function: object) -> Tool | None:
     """The Tool that `@tool` made of a function; None for anything else."""
     made = getattr(function, _MARK, None)
     return made if isinstance(made, Tool) else None
+
+
+def check_backend(given: object, label: str) -> None:
+    """Raise InvalidTool for what is no backend."""
+    if not isinstance(given, ToolBackend):
+        raise InvalidTool(f"{label}: its backend is {_type(given)}, not a ToolBackend")
 
 
 def _part_complaint(part: str) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..values import Json, closest, fresh
 from .index import Change, Index, Page, log
-from .tool import Handler, Tool, ToolBackend, tool_from
+from .tool import Handler, Tool, ToolBackend, check_backend, tool_from
 
 if TYPE_CHECKING:
     from .pins import Pins
@@ -122,6 +122,8 @@ class Toolbox(Index):
         listed, and calling it is NoBackends.
         """
         made = tool if isinstance(tool, Tool) else tool_from(tool)
+        if backend is not None:
+            check_backend(backend, f"tool {made.id!r}")
         if handler is not None and backend is not None and backend.kind != "local":
             raise InvalidTool(f"tool {made.id!r}: a handler goes with a local backend, not with a {backend.kind} one")
         if handler is None and backend is None:
