@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from engine.lab import HANDLED, Way, call, each, every_way, flow, graph, line, obj, out
+from engine.lab import HANDLED, Way, call, each, every_way, flow, graph, line, obj, once, out
 from ropewalk import Toolbox
-from ropewalk.errors import ToolError
-from ropewalk.ir import Graph, Node, Policy, Retry
+from ropewalk.errors import ExpressionError, NodeFailed, ToolError
+from ropewalk.expr.ast import Fn, Ref
+from ropewalk.ir import Graph, Node, OnError, Policy, Retry
 from ropewalk.runchain import Runner
 from ropewalk.tools.executor import ExecutorCaller
 from ropewalk.tools.tool import Tool, ToolBackend
@@ -184,3 +185,24 @@ async def _said(call: Awaitable[Any]) -> str:
     with pytest.raises(ToolError) as caught:
         await call
     return str(caught.value)
+
+
+async def test_the_tools_own_error_is_among_the_causes_where_the_fallback_fails_too() -> None:
+    policy = Policy(retry=Retry(attempts=2), on_error=OnError(value=Fn("int", (Ref("error", ("message",)),))))
+    raised, said = (
+        ValueError("boom"),
+        "fallback: int cannot read 'boom', in `int($error.message)`; the failure was: boom",
+    )
+
+    async def handler() -> None:
+        raise raised
+
+    ending = await once(flow(line(call("t", policy=policy))), Runner(index(handler)))
+    (failed,) = ending.failures
+    assert (failed.message, failed.attempts) == (said, 2)
+    causes: list[BaseException] = [failed]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    kinds = [type(cause) for cause in causes[:3]]
+    assert kinds == [NodeFailed, ExpressionError, NodeFailed]
+    assert raised in causes

@@ -91,6 +91,15 @@ def late(spot: Spot, frame: Frame, seconds: float) -> NodeFailed:
     return failed
 
 
+def without_stand_in(exc: Exception, failed: NodeFailed, spot: Spot, frame: Frame) -> NodeFailed:
+    """The failure of a node whose fallback fails, too: both are told, and both are among its causes."""
+    own = named(exc, spot, frame)
+    message = f"fallback: {own.message}; the failure was: {failed.message}"
+    told = NodeFailed(own.path, message, node=own.node, tool=own.tool, kind=own.kind, attempts=failed.attempts)
+    exc.__cause__, told.__cause__ = failed, exc
+    return told
+
+
 def retryable(failed: NodeFailed) -> bool:
     """Whether trying again could help: not where the definition or the arguments are at fault."""
     cause: BaseException | None = failed

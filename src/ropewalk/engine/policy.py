@@ -18,7 +18,7 @@ from ..ir import Channel, Getter, Node, Policy, Writes, Yield
 from ..state import fitting_types, write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
-from .failure import as_error, late, named, retryable
+from .failure import as_error, late, named, retryable, without_stand_in
 from .foldplan import fold_into
 from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Region, Spot, path_of
 from .lane import Late, timed
@@ -193,9 +193,12 @@ def tried(
             frame[spot.error_slot] = as_error(failed)
         if on_error.reported:
             run_.errors.append(failed)
-        value = frame[spot.slot] = Outcome("failed", stand_in(frame), failed)
-        if own is not None and on_error.writes:
-            own(frame)
+        try:
+            value = frame[spot.slot] = Outcome("failed", stand_in(frame), failed)
+            if own is not None and on_error.writes:
+                own(frame)
+        except (ExpressionError, InvalidValue) as exc:
+            raise without_stand_in(exc, failed, spot, frame) from exc
         return value
 
     return run
