@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import ConfigError, ExpressionError, Place, Problem, ToolNotApproved
+from .errors import ConfigError, ExpressionError, Problem, ToolNotApproved
+from .source.spot import Lines
 
 
 def problems_of(error: BaseException) -> tuple[Problem, ...]:
@@ -17,9 +18,8 @@ def problems_of(error: BaseException) -> tuple[Problem, ...]:
         message = str(error).removeprefix(f"{at.file}:{at.line}:{at.column}: ") if at else str(error)
         return (Problem(path="", message=message, place=at),)
     if isinstance(error, ExpressionError) and error.text:
-        line = (error.text.splitlines() or [""])[min(error.line, len(error.text.splitlines())) - 1]
-        place = Place("<expression>", error.line, error.column, line)
-        return (Problem(path="", message=error.message, suggestion=error.suggestion, column=error.column, place=place),)
+        place = Lines("<expression>", error.text).place(error.at)
+        return (Problem(path="", message=error.message, suggestion=error.suggestion, column=error.at + 1, place=place),)
     return ()
 
 

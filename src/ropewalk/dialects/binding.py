@@ -109,7 +109,7 @@ class Binder(Generic[Within]):
         try:
             found = parse(text)
         except ExpressionError as exc:
-            told = Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion)
+            told = Problem(path=path, message=exc.message, column=exc.at + 1, suggestion=exc.suggestion)
             self.problems.append(self._meant(told))
             return NULL
         if "${" in text and any(isinstance(part, Lit) and "${" in str(part.value) for part in _parts(found)):

@@ -159,7 +159,7 @@ class StepReader:
                 self.report.append(unresolved(path, text, exc.suggestion))
             else:
                 self.report.append(
-                    Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion)
+                    Problem(path=path, message=exc.message, column=exc.at + 1, suggestion=exc.suggestion)
                 )
         except Unresolved:
             # A condition is no text: what is unresolved in it is wrong in any case.

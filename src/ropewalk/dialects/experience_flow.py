@@ -274,7 +274,7 @@ class ExperienceCompiler:
         try:
             found = parse(text)
         except ExpressionError as exc:
-            self.problems.append(Problem(path=path, message=exc.message, column=exc.column, suggestion=exc.suggestion))
+            self.problems.append(Problem(path=path, message=exc.message, column=exc.at + 1, suggestion=exc.suggestion))
             return NULL
         unknown = next((ref for ref in refs(found) if ref.root not in ROOTS), None)
         if unknown is not None:

@@ -3,7 +3,7 @@
 RopewalkError
 ├── InvalidFlow          the definition is wrong: `.problems` holds every Problem found
 │   └── UnresolvedReference      a `$` expression of a strict composite means nothing
-├── ExpressionError      an expression cannot be read or evaluated: `.text .line .column`
+├── ExpressionError      an expression cannot be read or evaluated: `.text .at .line .column`
 ├── InvalidValue         a value is not JSON or is past a limit: `.place`
 │   ├── SchemaMismatch           it does not fit a schema: `.problems`
 │   └── Unfinished               a run came to an end, and not to what it was for

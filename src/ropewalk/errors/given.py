@@ -28,7 +28,7 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One thing that is wrong with a definition or a value. `path` says where in the document (`nodes[2].tool`);
-    `column` is the 1-based position inside an expression at that path; `place` is where in a file."""
+    `column` is the 1-based position in the whole text at that path, line breaks counted; `place` is where in a file."""
 
     path: str
     message: str
@@ -81,15 +81,23 @@ class InvalidInput(RopewalkError):
 
 
 class ExpressionError(RopewalkError):
-    """An expression cannot be read (at parse time) or evaluated (at run time); `others` are what else is wrong with
-    the same text of a document."""
+    """An expression cannot be read (at parse time) or evaluated (at run time). `at` is the offset in `text`, `line`
+    and `column` are the same for people; `others` are what else is wrong with the same text of a document."""
 
     others: tuple[ExpressionError, ...] = ()
 
     def __init__(
-        self, message: str, *, text: str = "", line: int = 1, column: int = 1, suggestion: str | None = None
+        self,
+        message: str,
+        *,
+        text: str = "",
+        at: int | None = None,
+        line: int = 1,
+        column: int = 1,
+        suggestion: str | None = None,
     ) -> None:
         self.message, self.text, self.line, self.column, self.suggestion = message, text, line, column, suggestion
+        self.at = column - 1 if at is None else at
         shown = text if len(text) <= 80 else text[:79] + "…"
         where = f" (line {line}, column {column} of {shown!r})" if text else ""
         hint = f"; did you mean {suggestion}?" if suggestion else ""

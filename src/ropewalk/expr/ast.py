@@ -124,6 +124,22 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return (expr.source, expr.body, *expr.extra)
 
 
+def moved(expr: Expr, by: int) -> Expr:
+    """The same expression where its text begins `by` characters further on in a longer one."""
+    if isinstance(expr, Ref):
+        return replace(expr, column=expr.column + by)
+    if isinstance(expr, Obj):
+        return Obj(tuple((key, moved(value, by)) for key, value in expr.fields))
+    if isinstance(expr, Arr):
+        return Arr(tuple(moved(item, by) for item in expr.items))
+    if isinstance(expr, Fn):
+        return replace(expr, args=tuple(moved(arg, by) for arg in expr.args), column=expr.column + by)
+    if isinstance(expr, Each):
+        source, body, extra = moved(expr.source, by), moved(expr.body, by), tuple(moved(e, by) for e in expr.extra)
+        return replace(expr, source=source, body=body, extra=extra, column=expr.column + by)
+    return expr
+
+
 def refs(expr: Expr) -> Iterator[Ref]:
     """Every reference inside, in order of the text."""
     if isinstance(expr, Ref):

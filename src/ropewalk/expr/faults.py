@@ -13,4 +13,4 @@ def fault(text: str, at: int, message: str, suggestion: str | None = None) -> Ex
     """An error at a position of the text, with line and column counted from 1."""
     line = text.count("\n", 0, at) + 1
     column = at - (text.rfind("\n", 0, at) + 1) + 1
-    return ExpressionError(message, text=text, line=line, column=column, suggestion=suggestion)
+    return ExpressionError(message, text=text, at=at, line=line, column=column, suggestion=suggestion)

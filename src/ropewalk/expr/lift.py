@@ -8,13 +8,12 @@ syntax, each with the path of the string in its document.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import ExpressionError, Problem
 from ..values import MAX_DEPTH, Json, closest
-from .ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs
+from .ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, moved, refs
 from .faults import MAX_TEXT, fault
 from .paths import ROOTS, walk
 
@@ -133,7 +132,7 @@ class _Reader:
             path=self._path_of(where),
             message=message,
             suggestion=error.suggestion,
-            column=error.column,
+            column=error.at + 1,
             keyword=keyword,
         )
 
@@ -291,10 +290,8 @@ def _inner(text: str, start: int, end: int) -> Expr:
     try:
         tree = parse(text[start:end])
     except ExpressionError as error:
-        # The position inside the whole string, which is what the reader sees.
-        within = start + sum(len(line) + 1 for line in text[start:end].split("\n")[: error.line - 1])
-        raise fault(text, within + error.column - 1, error.message, error.suggestion) from error
-    return rebind(tree, lambda ref: replace(ref, column=ref.column + start))
+        raise fault(text, start + error.at, error.message, error.suggestion) from error
+    return moved(tree, start)
 
 
 def _unclosed(text: str, start: int, at: int, long: bool) -> ExpressionError:

@@ -22,7 +22,7 @@ from jsonpath_rfc9535.query import JSONPathQuery
 from ..errors import ExpressionError
 from ..values import MAX_DEPTH, Json
 from .budget import LIST_ELEMENT, Budget, OverBudget, grow
-from .faults import MAX_TEXT
+from .faults import MAX_TEXT, fault
 from .operators import MISSING
 
 MAX_VISITS: Final = 200_000
@@ -47,9 +47,9 @@ def _compiled(path: str) -> Callable[[Budget | None, Json], list[Json]]:
     try:
         query = _ENVIRONMENT.compile(path)
     except JSONPathError as error:
-        column = error.token.index + 1 if error.token is not None else 1
+        at = error.token.index if error.token is not None else 0
         message = str(error.args[0]) if error.args else str(error)
-        raise ExpressionError(f"not a JSONPath: {message}", text=path, column=column) from error
+        raise fault(path, at, f"not a JSONPath: {message}") from error
     except (RecursionError, ValueError, IndexError) as error:
         raise ExpressionError(f"not a JSONPath: {error}", text=path) from error
     _count_inside(query)

@@ -66,7 +66,7 @@ class _Config:
         try:
             tree = parse(text)
         except ExpressionError as error:
-            return self.say(key, error.message, error.suggestion, error.column)
+            return self.say(key, error.message, error.suggestion, error.at + 1)
         for ref in refs(tree):
             if ref.root not in self.roots | own or (ref.root == "acc" and "acc" not in own):
                 return self.say(key, f"${ref.root} is not known here", column=ref.column)

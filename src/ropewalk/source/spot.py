@@ -12,15 +12,18 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import field
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 from ..errors import Place
 from ..frozen import dataclass
 
 _BREAK = re.compile(r"\r\n|\n|\r")
-_ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\r\n|[\s\S])")
-_LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F][0-9A-Fa-f]{2}")
-QUOTES = ('"', "'")
-_WHITE_ESCAPES = frozenset("nrt \t\n\rN_LPvf")
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}"  # one character, in JSON
+    r"|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\r\n|[\s\S])"
+)
+_WHITE_ESCAPES = frozenset("nrt \tN_LPvf")
+Sort: TypeAlias = Literal["visible", "space", "break"]
 
 
 @dataclass(slots=True)
@@ -60,47 +63,62 @@ def inside(text: str, spot: Spot, value: str, column: int) -> int:
     """The offset in `text` of the character that became `value[column - 1]`.
 
     White space is folded and escapes shorten, so the visible characters are counted: the n-th of
-    the value is the n-th of the text. Between two of them it is the one before that decides.
+    the value is the n-th of the text. What stands between two of them, or after the last, is found
+    from the one before, on its line.
     """
     before = value[: max(0, column - 1)]
     count = sum(not c.isspace() for c in before)
     on_visible = column <= len(value) and not value[column - 1].isspace()
-    last_end = spot.start
-    for begin, end in _visible(text, spot):
-        if count == 0 and on_visible:
-            return begin
-        if count == 0:
-            break
-        count -= 1
-        last_end = end
-    trailing = len(before) - len(before.rstrip()) if before.strip() else 0
-    # Past the last character: beside it, or on the closing quote.
-    return min(last_end + trailing, spot.end - 1 if spot.style in QUOTES else spot.end)
+    further = 0 if on_visible else len(before) - len(before.rstrip())
+    begin, stop = _content(text, spot)
+    last = begin
+    for start, end, sort in _characters(text, begin, stop, spot.style):
+        if sort == "visible":
+            if count == 0:
+                return start if on_visible else last
+            count -= 1
+            last = end
+        elif count == 0 and further:
+            if sort == "break":
+                return last
+            further -= 1
+            last = end
+    return last
 
 
-def _visible(text: str, spot: Spot) -> Iterator[tuple[int, int]]:
-    """Begin and end in the text of each visible character of a scalar."""
-    at, end, style = spot.start, spot.end, spot.style
-    if style in ("|", ">"):
-        found = _BREAK.search(text, at, end)
-        at = found.end() if found else end
-    elif style:
-        at, end = at + 1, end - 1
-    while at < end:
-        char = text[at]
+def _content(text: str, spot: Spot) -> tuple[int, int]:
+    """Where the characters of a scalar begin and end: without quotes, without the line of `|`."""
+    if spot.style in ("|", ">"):
+        found = _BREAK.search(text, spot.start, spot.end)
+        return (found.end() if found else spot.end), spot.end
+    return (spot.start + 1, spot.end - 1) if spot.style else (spot.start, spot.end)
+
+
+def _characters(text: str, at: int, stop: int, style: str | None) -> Iterator[tuple[int, int, Sort]]:
+    """Begin, end and sort of what each character of a scalar is written as."""
+    while at < stop:
+        char, end, sort = text[at], at + 1, _sort(text[at])
         if style == '"' and char == "\\":
-            found = _ESCAPE.match(text, at, end)
-            stop = found.end() if found else at + 1
-            if text[at + 1 : at + 2] == "u" and text[at + 2 : at + 3] in ("d", "D"):
-                low = _LOW_SURROGATE.match(text, stop, end)
-                stop = low.end() if low else stop
-            if text[at + 1 : at + 2] not in _WHITE_ESCAPES:
-                yield at, stop
-            at = stop
+            found = _ESCAPE.match(text, at, stop)
+            end = found.end() if found else end
+            sort = _sort_of_escape(text[at + 1 : end])
         elif style == "'" and char == "'":
-            yield at, at + 2
-            at += 2
-        else:
-            if not char.isspace():
-                yield at, at + 1
-            at += 1
+            end = at + 2
+        elif char in "\r\n":
+            found = _BREAK.match(text, at, stop)
+            end, sort = (found.end() if found else end), "break"
+        yield at, end, sort
+        at = end
+
+
+def _sort(char: str) -> Sort:
+    return "space" if char.isspace() else "visible"
+
+
+def _sort_of_escape(said: str) -> Sort:
+    """What follows a backslash."""
+    if said[:1] in "\r\n":
+        return "break"  # which is left out, with the spaces at the beginning of the next line
+    if said[0] in "xuU" and len(said) > 1:
+        return _sort(chr(int(said[1:5] if said[0] == "u" else said[1:], 16)))
+    return "space" if said in _WHITE_ESCAPES else "visible"

@@ -284,7 +284,7 @@ def spots(text: str) -> Spot:
         if stack and stack[-1][1] and key[-1] is None:
             key[-1] = (event.value, event.start_mark.index)
             continue
-        spot = _spot(event, anchors)
+        spot = _spot(event, anchors, text)
         if not stack:
             root = spot
         elif stack[-1][1]:
@@ -299,15 +299,19 @@ def spots(text: str) -> Spot:
     return root
 
 
+_ANCHOR = re.compile(r"&\S+(?:\s|#[^\r\n]*)*")
 _NODES = frozenset({ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEvent})
 
 
-def _spot(event: Any, anchors: dict[str, Spot]) -> Spot:
+def _spot(event: Any, anchors: dict[str, Spot], text: str) -> Spot:
     start, end = event.start_mark.index, event.end_mark.index
     if type(event) is AliasEvent:
         named = anchors.get(event.anchor or "") or Spot(start, end, "")
         # The text is elsewhere: no column can be counted from here, so it passes for a collection.
         return Spot(start, end, None, fields=named.fields, items=named.items)
+    named_here = _ANCHOR.match(text, start, end) if type(event) is ScalarEvent else None
+    if named_here is not None:
+        start = named_here.end()  # the text itself, which columns are counted in
     spot = Spot(start, end, (event.style or "") if type(event) is ScalarEvent else None)
     if event.anchor:
         anchors[event.anchor] = spot
