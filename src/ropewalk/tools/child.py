@@ -2,7 +2,8 @@
 
 A child gets its own session (so its whole group can be signalled), a given environment and no
 descriptor of ours but the three pipes, and what `start` is told to pass on. Refused here: a shell,
-waiting without a bound. A process that leaves its group on purpose (a daemon) is out of reach by design.
+waiting without a bound. What is left of a group when we are killed, watcher.py ends. A process that leaves its
+group on purpose (a daemon) is out of reach by design.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from .watcher import WATCHER
+
 GRACE: Final = 1.0  # seconds to leave after stdin closes, and again after SIGTERM
+HURRY: Final = (0.1, 0.25)  # the same two where it is in a call that was given up: both are within half a second
 _REAP: Final = 2.0  # seconds for the loop to notice a SIGKILL
 _SETTLE: Final = 0.1
+_PAUSE: Final = 0.01
 _TAIL: Final = 4096  # bytes of stderr kept
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LINGER: Final = 0.2  # seconds for output that the process wrote just before it ended
@@ -138,24 +143,25 @@ class Child:
             await _within(_LINGER, wire.quiet)  # a grandchild may hold the pipes open
         return wire.exited.is_set()
 
-    async def stop(self) -> None:
-        """End the whole group: close stdin, SIGTERM, SIGKILL, each step with a bound."""
+    async def stop(self, *, hurried: bool = False) -> None:
+        """End the whole group: close stdin, SIGTERM, SIGKILL, each step with a bound, a short one where it is
+        `hurried`: for a child that does what nobody waits for any more."""
         try:
-            await self._ended()
-            # What SIGKILL hit is as good as gone; how soon its zombie is reaped is up to process 1.
+            await self._ended(*(HURRY if hurried else (GRACE, GRACE)))
             await _within(_REAP, self.exited)
             await self._group_gone(_SETTLE)
         finally:
             self._transport.close()
 
-    async def _ended(self) -> None:
+    async def _ended(self, leaving: float, terminating: float) -> None:
         try:
             with contextlib.suppress(OSError):
                 self.stdin.close()
             if not self.exited.is_set():
-                await _within(GRACE, self.exited)
-            if not _signal_group(self.pid, signal.SIGTERM) or await self._group_gone(GRACE):
+                await _within(leaving, self.exited)
+            if not _signal_group(self.pid, signal.SIGTERM) or await self._group_gone(terminating):
                 self._finalizer.detach()  # the number may belong to somebody else from now on
+                WATCHER.remove(self.pid)
         finally:
             # Also when we are cancelled in between: synchronous, so nothing can stop it.
             self.kill()
@@ -165,12 +171,19 @@ class Child:
         self._finalizer()
 
     async def _group_gone(self, bound: float) -> bool:
+        """Whether the group, and with it its number, is gone within `bound` seconds. Zombies are not waited for:
+        process 1 may take seconds to reap them."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + bound
+        began, look = loop.time(), 2 * _PAUSE
         while _signal_group(self.pid, 0):
-            if loop.time() >= end:
+            waited = loop.time() - began
+            if waited >= bound:
                 return False
-            await asyncio.sleep(0.01)  # a group has no event to wait for
+            if waited >= look:  # each look costs more than the signal: at ever longer pauses
+                if not _running(self.pid):
+                    return False
+                look = 2 * waited
+            await asyncio.sleep(_PAUSE)  # a group has no event to wait for
         return True
 
 
@@ -197,6 +210,7 @@ async def start(
         close_fds=True,
         pass_fds=tuple(passed),
     )
+    WATCHER.add(transport.get_pid())
     return Child(Process(transport, wire, loop), wire, transport)
 
 
@@ -237,6 +251,23 @@ def _signal_group(pgid: int, number: int) -> bool:
     return True
 
 
+def _running(pgid: int) -> bool:
+    """Whether a member of the group is more than a zombie; where there is no /proc, it is."""
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return True
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if os.getpgid(pid) == pgid:
+                with open(f"/proc/{pid}/stat", "rb") as file:
+                    state = file.read().rpartition(b")")[2].split(None, 1)[0]
+                if state not in (b"Z", b"X"):
+                    return True
+    return not pids
+
+
 def _kill_group(pgid: int, owner: int) -> None:
     if os.getpid() == owner:  # a forked copy of us must not end our children
         _signal_group(pgid, signal.SIGKILL)
+        WATCHER.remove(pgid)

@@ -56,6 +56,7 @@ class Connection:
         self.error: Exception | None = None
         self.ready = False
         self.leaving = False  # the end is one we asked for
+        self._owes = False  # the server has not answered since a request was given up
         self._on_tools, self._on_death = on_tools, on_death
         self._listing = Listing(config, judge, seen, self._publish)
         self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
@@ -150,7 +151,8 @@ class Connection:
                 yield pair
         finally:
             with anyio.CancelScope(shield=True):
-                await self._child.stop()
+                # Nobody waits for what it may still do: it gets no time to finish it.
+                await self._child.stop(hurried=self._owes or not self.ready or self._awaited())
 
     async def _handshake(self, session: ClientSession) -> Exception | None:
         """Agree on the era and list the tools; the failure is given back, because raised through
@@ -193,6 +195,7 @@ class Connection:
             with anyio.CancelScope() as scope:
                 request.begin(scope)
                 answer = await self._answer(session, request)
+                self._owes = False
                 request.finish(_without(self._secrets, answer))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
             told = await self._told_later(error, request.tool)
@@ -201,6 +204,7 @@ class Connection:
             # Over HTTP a broken response says nothing about the other requests.
             if isinstance(told, Undelivered) or (self._child is not None and isinstance(told, ConnectionError)):
                 self._die(told)
+        self._owes |= request.cancelled and request.sent
         # Not in a `finally`: when the owner itself is going, its end tells the caller why.
         self._requests.discard(request)
 
@@ -241,12 +245,16 @@ class Connection:
             self.error = error
             self._on_death(self, error)
         self.opened.set()
+        self._owes |= self._awaited()
         self._inbox.put_nowait(None)
         if self._streams is not None and self.ready:
             self._streams.hang_up()
         for request in tuple(self._requests):
             request.finish(copied(self.error) if request.sent else Undelivered(str(self.error)))
         self._requests.clear()
+
+    def _awaited(self) -> bool:
+        return any(request.sent for request in self._requests)
 
     # --- what happened, in words
 
