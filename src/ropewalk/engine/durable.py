@@ -84,7 +84,7 @@ def call(
                 timer = Deadline(began + seconds, run_.watch)
                 try:
                     raw = await start(args)
-                    if timer.late:
+                    if timer.late or run_.ending:
                         raise asyncio.CancelledError  # as in `in_time`
                 except BaseException as exc:  # noqa: BLE001 - it goes on
                     error = raised(exc, timer, failed, tool, seconds)
@@ -216,6 +216,8 @@ async def wait_until(run: Any, due: float) -> None:
         await run.waits.pause(due)
         return
     left = due - run.now()
+    if left <= 0:
+        await asyncio.sleep(0)  # a pause of nothing is a turn for others all the same
     while left > 0:
         # In pieces, so that a clock that is set forward or back is noticed.
         await asyncio.sleep(min(left, 60.0))

@@ -260,6 +260,8 @@ class Engine:
                 await _given_up(run.log)  # so that it can be ended again
             elif self.store.durable or run.waiting is not None:
                 await run.log.release()  # interrupted from outside: whoever resumes it goes on from the journal
+            elif (stopped := run.broken_off()) is not None:
+                await _recorded(job, run, stopped)
             else:
                 await run.log.finish("stopped", None)
         finally:

@@ -131,6 +131,15 @@ class Region:
         return self.size - 1
 
 
+def round_of(last: Frame, rounds: list[Any], count: int) -> Frame:
+    """The frame of a line as it was in a round; the slots of the one that runs are in the frame still."""
+    frame, size = last.copy(), len(last) - FIRST
+    frame[KEY], frame[PATH] = count, None
+    if count * size < len(rounds):
+        frame[FIRST:] = rounds[count * size : (count + 1) * size]
+    return frame
+
+
 def node_at(track: list[Any]) -> Spot:
     """The node of a line that is running: the readings of those before it are there."""
     nodes: tuple[Spot, ...] = track[NODES]

@@ -118,9 +118,12 @@ class Watch:
         if self.handle is not None:
             self.handle.cancel()
         self.when = when
-        self.handle = self.loop.call_at(when, self._look)
+        self.handle = self.loop.call_at(when, self.look)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """See to what is late; called by its timer, and by runs in which nothing suspends."""
+        if self.handle is not None:
+            self.handle.cancel()
         now, self.handle, self.when = clock(), None, float("inf")
         earliest = float("inf")
         for lane in self._lanes():
@@ -165,6 +168,15 @@ def lane_of_task() -> Lane:
     task = asyncio.current_task()
     assert task is not None
     return watch_of(task.get_loop()).by_task[task]
+
+
+async def arrived() -> asyncio.CancelledError | None:
+    """A cancellation of the current task that nothing has waited for yet."""
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError as exc:
+        return exc
+    return None
 
 
 class Deadline:

@@ -64,7 +64,7 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
                     value = start(frame)
                     if waits:
                         value = await value
-                        if lane.late is not None:
+                        if lane.late is not None or run_.ending:
                             raise asyncio.CancelledError  # the tool kept its own to itself: this comes too late
                         if take is not None:
                             raw, value = value, take(value)
@@ -73,9 +73,9 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
                     frame[slot] = value
                     if write is not None:
                         write(frame, value)
-                    add(clock())
-                    if run_.ending:
-                        raise asyncio.CancelledError  # the tool kept its own to itself
+                    add(now := clock())
+                    if now >= run_.turn:
+                        await run_.give_way()
                 between = True
                 if follow is None:
                     return finish(frame)
@@ -153,8 +153,7 @@ def graph(
 async def _play(work: _Work, frame: Frame) -> Yield:
     """Run one instance of a graph to its end."""
     table, counts, roots, limit, most, found, finish, tell, waits = work
-    track: list[Any] = [frame, None]
-    run_, home = frame[RUN], frame[LANE]
+    run_, home, track = frame[RUN], frame[LANE], list[Any]((frame, None))
     run_.records.append(track)
     add, left, ready = track.extend, counts.copy(), deque(roots)
     pledged: deque[tuple[Pledge, Any, Hook | None, int, Spot, float]] = deque()
@@ -175,7 +174,7 @@ async def _play(work: _Work, frame: Frame) -> Yield:
                     value = start(frame)
                     if waits:
                         value = await value
-                        if lane.late is not None:
+                        if lane.late is not None or run_.ending or spill.closing:
                             raise asyncio.CancelledError
                         if take is not None:
                             raw, value = value, take(value)
@@ -190,9 +189,10 @@ async def _play(work: _Work, frame: Frame) -> Yield:
                 frame[slot] = value
                 if write is not None:
                     write(frame, value)
-                add((spot, began, clock()))
-                if run_.ending:
-                    raise asyncio.CancelledError
+                add((spot, began, now := clock()))
+                if now >= run_.turn:
+                    lane.spot = None
+                    await run_.give_way()
                 for index in after:
                     left[index] = now = left[index] - 1
                     if not now:

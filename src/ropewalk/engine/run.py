@@ -21,10 +21,8 @@ from .frame import (
     CLOCKS,
     DEAD,
     FIRST,
-    KEY,
     LINE,
     NODES,
-    PATH,
     REGION,
     ROUNDS,
     SKIPPED,
@@ -33,16 +31,18 @@ from .frame import (
     Outcome,
     Spot,
     path_of,
+    round_of,
     status_in,
     value_in,
 )
-from .lane import INSIST, Lane, clock, watch_of
+from .lane import INSIST, Lane, arrived, clock, watch_of
 from .program import Program
 
 if TYPE_CHECKING:
     from .waits import Waits
 
 Watcher = Callable[[Event], None]
+TURN = 0.02  # seconds that a run may have the loop to itself, but for the node that runs then
 _MARKS = re.compile(r"@\d+|\[[^\]]*\]")  # of attempts, arms and rounds in a path
 
 
@@ -77,8 +77,8 @@ class Run(Lane):
 
     __slots__ = (
         "attempts", "ending", "errors", "frame", "halted", "id", "input", "log", "loop", "mono", "playing", "program",
-        "records", "secrets", "spent", "state", "stopping", "timeouts", "waiting", "waits", "wall", "watch", "watcher",
-        "when",
+        "records", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall", "watch",
+        "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -100,6 +100,7 @@ class Run(Lane):
         self.secrets: dict[str, str] = {}
         self.playing = False
         self.ending = False  # no node starts any more
+        self.turn = 0.0  # when a node that ends gives the loop a turn, or is the last: see `give_way`
         self.stopping = self.timeouts = 0  # how often it was cancelled to stop it, and for its timeout
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
@@ -125,8 +126,6 @@ class Run(Lane):
         if self.waiting is None:
             self.waiting = self.loop.create_future()
         return self.waiting
-
-    # --- what steps ask for -------------------------------------------------------------------
 
     def secret(self, name: str) -> str:
         """A secret from the environment; remembered, so that results can be redacted."""
@@ -180,7 +179,7 @@ class Run(Lane):
         """Cancel what is in flight; the run ends as stopped. Called on the run's own loop."""
         if self.playing:
             self.stopping += 1
-            self.ending = True
+            self.ending, self.turn = True, 0.0
             self.task.cancel()
             # A tool that keeps the cancellation to itself gets another one.
             self.loop.call_later(INSIST, self.stop)
@@ -188,8 +187,20 @@ class Run(Lane):
     def expire(self) -> None:
         """Its time is over: no node starts any more, whatever a tool makes of its cancellation."""
         self.timeouts += 1
-        self.ending = True
+        self.ending, self.turn = True, 0.0
         self.task.cancel()
+
+    async def give_way(self) -> None:
+        """Between nodes, when `turn` is over: where nothing suspends, deadlines and stops are not heard of, and nobody
+        else has the loop."""
+        now = clock()
+        if not self.ending:
+            self.turn = now + TURN
+            if self.watch.when <= now:
+                self.watch.look()
+        await asyncio.sleep(0)
+        if self.ending:
+            raise asyncio.CancelledError  # the tool kept its own to itself
 
     def begins(self, node: str, at: float) -> float:
         """Say where a durable run is, for people who look from outside; what `now` is `at` that clock reading."""
@@ -206,7 +217,7 @@ class Run(Lane):
         Lane.__init__(self, task)
         watch = self.watch = watch_of(self.loop)
         watch.add(self, program.limit, self.mono)
-        self.playing = True
+        self.playing, self.turn = True, self.mono + TURN
         self.log.on_stop = self.stop
         limit = program.flow.timeout
         if limit is not None:
@@ -233,12 +244,14 @@ class Run(Lane):
         except asyncio.CancelledError as exc:
             cancelled = exc
         finally:
-            self.playing = False
+            self.playing, self.log.on_stop = False, None
             self.halted = self.halted or clock()
-            self.log.on_stop = None
+            if self.ending:
+                cancelled = await arrived() or cancelled
             # Whatever became of our own cancellations, the caller's task must not keep them.
             parked = waits is not None and bool(waits.parked)
-            for _ in range(self.stopping + self.timeouts + parked):
+            ours = self.stopping + self.timeouts + parked
+            for _ in range(ours):
                 task.uncancel()
             if limit is not None:
                 watch.unset(self)
@@ -246,9 +259,7 @@ class Run(Lane):
             watch.remove(self)
             if waits is not None:
                 await waits.end()
-        if cancelled is not None and (
-            not (self.stopping or self.timeouts or parked) or task.cancelling() > self.before
-        ):
+        if cancelled is not None and (not ours or task.cancelling() > self.before):
             raise cancelled
         if parked:
             status = "waiting"
@@ -257,6 +268,10 @@ class Run(Lane):
         elif self.timeouts:
             status, error = "timeout", RunTimeout(self.id, limit or 0.0)
         return self._ending(frame, status, value, error)
+
+    def broken_off(self) -> Ending | None:
+        """What it came to when its caller was cancelled; None where it had not begun."""
+        return self._ending(self.frame, "stopped", None, RunStopped(self.id)) if self.frame is not None else None
 
     def _open(self) -> Frame:
         program = self.program
@@ -276,7 +291,7 @@ class Run(Lane):
             # A region that came to its end has decided all its nodes: no need to go through the records.
             mine = whole and main is self.program.region
             for spot, inner in zip(main.spots.values(), repeat(frame)) if mine else self._decided():
-                if spot.region is main and not spot.node.meta.hidden:
+                if not spot.node.meta.hidden:
                     slot = inner[spot.slot]
                     outputs[spot.id] = value_in(slot)
                     if slot is SKIPPED or slot is DEAD:
@@ -317,13 +332,14 @@ class Run(Lane):
         return found.union(*(_MARKS.sub("", path).split("/") for path in paths))
 
     def _decided(self) -> Iterator[tuple[Spot, Frame]]:
-        """Every node that was decided, of rounds in one frame only the last."""
-        for track in list(self.records):
-            frame, nodes = track[LINE], track[NODES]
-            if nodes is None:
-                yield from ((track[i], frame) for i in range(2, len(track) - 2, 3))
-            else:
-                yield from ((spot, frame) for spot in nodes[: len(track) - CLOCKS - 1])
+        """Every node of the main region that was decided, in loop mode in the last round in which any was."""
+        main = self.program.main
+        for track in reversed([track for track in self.records if track[LINE][REGION] is main]):
+            nodes, done = track[NODES], len(track) - CLOCKS - 1
+            found = track[2::3] if nodes is None else nodes[: done and (done - 1) % len(nodes) + 1]
+            if found:
+                yield from zip(found, repeat(track[LINE]))
+                return
 
     def steps(self) -> Iterator[tuple[Spot, Frame, float, float]]:
         """Every node instance that was decided, with when it started and ended."""
@@ -336,7 +352,7 @@ class Run(Lane):
             times, rounds = track[CLOCKS:], track[ROUNDS]
             for i in range(len(times) - 1):
                 if rounds is not None and not i % len(nodes):
-                    frame = _round(track[LINE], rounds, i // len(nodes))
+                    frame = round_of(track[LINE], rounds, i // len(nodes))
                 yield nodes[i % len(nodes)], frame, times[i], times[i + 1]
 
     def calls(self) -> Iterator[tuple[Node, Json]]:
@@ -380,12 +396,3 @@ def _waits(run: Run) -> Waits:
     from .waits import Waits  # only runs of flows that have any
 
     return Waits(run)
-
-
-def _round(last: Frame, rounds: list[Any], count: int) -> Frame:
-    """The frame as it was in a round; the slots of the one that runs are in the frame still."""
-    frame, size = last.copy(), len(last) - FIRST
-    frame[KEY], frame[PATH] = count, None
-    if count * size < len(rounds):
-        frame[FIRST:] = rounds[count * size : (count + 1) * size]
-    return frame
