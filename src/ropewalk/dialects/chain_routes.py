@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final, TypeAlias
 
 from ..expr.ast import Expr, Fn, Lit, Ref
 from ..ir import Node, siblings_read
@@ -11,13 +13,35 @@ from .chain import ChainNode
 from .fields import Report, join, say
 
 OK, FAILED, DEAD = Lit("ok"), Lit("failed"), Lit("dead")
+NAMED: Final = 4_000
+"""How many jumps all gates of one list may name beside FEW in each: any number in a list of 40 nodes. A gate that names
+them can be read in a drawing, and gives chains of before the fingerprint that they had."""
+FEW: Final = 4
+
+Jump: TypeAlias = tuple[str, Lit]
+"""A node, and the outcome on which it leads elsewhere."""
 
 
 def line_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -> tuple[Node, ...]:
-    """In order: `onSuccess` and `onError` name a later node to go to next, skipping those between."""
+    """In order: `onSuccess` and `onError` name a later node to go to next, skipping those between.
+
+    A gate names the jumps that lead past its node. Where these are many it goes by the node before, so that all
+    gates together grow with the number of nodes, not with its square.
+    """
+    most = NAMED // max(len(body), 1) + FEW
     position = {node.id: i for i, node in enumerate(body)}
-    gates: dict[int, list[Expr]] = {}
+    passing: dict[Jump, None] = {}  # the jumps that lead past the present node, in order
+    landing: dict[int, list[Jump]] = {}  # the jumps to each node
+    own: list[Jump] = []  # those of the node before
+    gated = list(nodes)
     for i, node in enumerate(body):
+        landed = landing.get(i, [])
+        for jump in landed:
+            passing.pop(jump, None)
+        if passing:
+            gate = _none_of(passing) if len(passing) <= most else _after(body[i - 1].id, own, landed)
+            gated[i] = replace(nodes[i], gate=gate)
+        own = []
         for key, outcome in (("onSuccess", OK), ("onError", FAILED)):
             targets = _targets(node, key, position, report)
             if len(targets) > 1:
@@ -25,11 +49,25 @@ def line_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -
             for target in targets:
                 if position[target] <= i:
                     say(report, join(node.path, key), f"must name a later node; {target!r} stands before")
-                for between in range(i + 1, position[target]):
-                    gates.setdefault(between, []).append(Fn("!=", (Ref("status", (node.id,)), outcome)))
-    if not gates:
-        return nodes
-    return tuple(replace(node, gate=all_of(gates[i])) if i in gates else node for i, node in enumerate(nodes))
+                else:
+                    own.append((node.id, outcome))
+                    landing.setdefault(position[target], []).append((node.id, outcome))
+        passing.update(dict.fromkeys(own))
+    return tuple(gated)
+
+
+def _none_of(jumps: Iterable[Jump]) -> Expr:
+    return all_of([_ended("!=", id, outcome) for id, outcome in jumps])
+
+
+def _after(before: str, own: list[Jump], landed: list[Jump]) -> Expr:
+    """The same said by the node before: it was reached and none of its own jumps was taken, or a jump that was taken
+    lands here. At most one is on its way: who is jumped over jumps nowhere."""
+    return any_of([_none_of([(before, DEAD), *own]), *(_ended("==", id, outcome) for id, outcome in landed)])
+
+
+def _ended(op: str, id: str, outcome: Lit) -> Expr:
+    return Fn(op, (Ref("status", (id,)), outcome))
 
 
 def dag_gates(body: list[ChainNode], nodes: tuple[Node, ...], strategy: str, report: Report) -> tuple[Node, ...]:
@@ -37,7 +75,7 @@ def dag_gates(body: list[ChainNode], nodes: tuple[Node, ...], strategy: str, rep
     not; a node named by `onSuccess` or `onError` runs when one of those that name it had that
     outcome."""
     position = {node.id: i for i, node in enumerate(body)}
-    routes: dict[str, list[tuple[str, Lit]]] = {}
+    routes: dict[str, list[Jump]] = {}
     for node in body:
         for key, outcome in (("onSuccess", OK), ("onError", FAILED)):
             for target in _targets(node, key, position, report):
@@ -56,7 +94,7 @@ def _may_fail(node: ChainNode, strategy: str) -> bool:
     return bool(node.get("onError")) or own == "continue"
 
 
-def _gated(nodes: tuple[Node, ...], routes: dict[str, list[tuple[str, Lit]]], fails: set[str]) -> set[str]:
+def _gated(nodes: tuple[Node, ...], routes: dict[str, list[Jump]], fails: set[str]) -> set[str]:
     """The ids of nodes that may turn out dead: those routed to, and whatever hangs on them or on
     a node that may fail."""
     then: dict[str, list[str]] = {}
@@ -73,16 +111,16 @@ def _gated(nodes: tuple[Node, ...], routes: dict[str, list[tuple[str, Lit]]], fa
     return found
 
 
-def _gate(node: Node, routes: list[tuple[str, Lit]], fails: set[str], gated: set[str]) -> Node:
+def _gate(node: Node, routes: list[Jump], fails: set[str], gated: set[str]) -> Node:
     named = {id for id, _ in routes}
     terms: list[Expr] = []
     for before in sorted((node.after | siblings_read(node)) - named - {node.id}):
         if before in fails:
-            terms.append(Fn("!=", (Ref("status", (before,)), FAILED)))
+            terms.append(_ended("!=", before, FAILED))
         if before in gated:
-            terms.append(Fn("!=", (Ref("status", (before,)), DEAD)))
+            terms.append(_ended("!=", before, DEAD))
     if routes:
-        terms.append(any_of([Fn("==", (Ref("status", (id,)), outcome)) for id, outcome in routes]))
+        terms.append(any_of([_ended("==", id, outcome) for id, outcome in routes]))
     if not terms:
         return node
     return replace(node, gate=all_of(terms), after=node.after | named)
