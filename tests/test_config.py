@@ -244,3 +244,18 @@ def test_the_address_of_the_store_may_name_variables(tmp_path):
         read_config(tmp_path, environ={})
     assert "ropewalk.toml:2" in str(told.value)
     assert read_config(tmp_path, environ={"ROPEWALK_STORE": "memory"}).store == "memory"
+
+
+def test_bytes_that_are_no_text_and_brackets_that_are_too_deep_have_their_place(tmp_path):
+    file = tmp_path / "ropewalk.toml"
+    file.write_bytes(b"[tools]\nmodules = ['\xff']\n")
+    line, column, said = refused(tmp_path)
+    assert (line, column) == (2, 13)
+    assert "byte 0xff is not UTF-8" in said
+    deep = "[" * 100_000 + "]" * 100_000
+    write(file, f'[tools]\n# [[[\nx = """[[["""\nmodules = {deep}\n')
+    line, column, said = refused(tmp_path)
+    assert (line, column) == (4, 211)
+    assert "nested deeper than 200" in said
+    file.write_bytes(b"\xef\xbb\xbf[tools]\r\nmodules = ['a']\r\n")
+    assert read_config(tmp_path, environ={}).modules == ("a",)

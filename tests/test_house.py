@@ -27,7 +27,8 @@ LAYERS: list[set[str]] = [
     {"frozen", "uncollected"},  # L0
     {"errors"},
     {"values"},
-    {"expr", "schema", "source", "config"},  # L1
+    {"expr", "schema", "source"},  # L1
+    {"config"},
     {"ir", "events"},  # L2
     {"ops", "state"},  # L3
     {"check", "codec", "draw"},

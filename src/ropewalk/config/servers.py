@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import ConfigError, Place
+from ..errors import ConfigError, InvalidFlow, Place
+from ..source import Document, Limits, load
 from ..values import closest
 from .settings import McpServer, Provider
 from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named
@@ -23,7 +22,8 @@ _FOREIGN: Final = """
 FOREIGN: Final = frozenset(_FOREIGN.split())
 """What the programs that share such files (Claude, Cursor, VS Code, Cline, Gemini, Zed) say of a server and we do not
 read; of these `disabled` and `type` are looked at."""
-_TWICE: Final = object()  # what stands for a server whose name stands twice
+_SERVERS: Final = "mcpServers"
+_SHARED: Final = Limits(repeats=True)  # a key that stands twice elsewhere in the file is the fault of another program
 _LATE: Final = ("env", "headers")  # read by whoever connects, at each connect: so that it can redact them
 
 
@@ -41,12 +41,13 @@ def read_servers(
         table.wrong(("mcp", "file"), f"[mcp] file: there is no {listing!r} in {home}")
     found: dict[str, McpServer] = {}
     if listed.is_file():
-        for name, given in _listed(listed).items():
-            if fault := _fault(given):
-                broken[name] = f"{named(listed)}: {fault}"
+        document, servers = _listed(listed)
+        for name, given in servers.items():
+            if fault := _fault(document, name, given):
+                broken[name] = fault
                 continue
             if name not in section:
-                doubts.extend(f"{named(listed)}: server {name!r}: {said}" for said in _unread(given))
+                doubts.extend(f"{_at(document, name, key)}: server {name!r}: {said}" for key, said in _unread(given))
             _add_server(found, broken, name, given, listed.parent, environ)
     for name, given in section.items():
         assert table is not None
@@ -61,66 +62,63 @@ def read_servers(
     return found
 
 
-def _listed(path: Path) -> dict[str, Any]:
-    """The servers of an `mcpServers` JSON file, as they stand; its other keys belong to other programs."""
-    name = named(path)
+def _listed(path: Path) -> tuple[Document, dict[str, Any]]:
+    """An `mcpServers` JSON file, and its servers as they stand; its other keys belong to other programs."""
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text, object_pairs_hook=_Object)
-    except json.JSONDecodeError as error:
-        line = error.doc.splitlines()[error.lineno - 1 : error.lineno] or [""]
-        raise ConfigError(f"not JSON: {error.msg}", place=Place(name, error.lineno, error.colno, line[0])) from None
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{name} cannot be read: {error}") from error
-    servers = data.get("mcpServers") if isinstance(data, dict) else None
-    if isinstance(data, _Object) and "mcpServers" in data.twice:
-        raise ConfigError(f"{name}: mcpServers stands twice")
-    if not isinstance(servers, _Object):
-        raise ConfigError(f'{name}: needs {{"mcpServers": {{"name": {{"command": ...}}}}}}')
-    return {key: _TWICE if key in servers.twice else value for key, value in servers.items()}
+        document = load(path, name=named(path), form="json", limits=_SHARED)
+    except InvalidFlow as error:
+        first = error.problems[0]
+        raise ConfigError(str(first), place=first.place) from None
+    if twice := document.repeated.get((_SERVERS,)):
+        raise ConfigError(f"{_SERVERS} stands twice", place=twice)
+    data = document.data
+    servers = data.get(_SERVERS) if isinstance(data, dict) else None
+    if not isinstance(servers, dict):
+        raise ConfigError(f'needs {{"{_SERVERS}": {{"name": {{"command": ...}}}}}}', place=document.locate(_SERVERS))
+    return document, servers
 
 
-class _Object(dict[str, Any]):
-    """An object of JSON that knows which of its keys stand in it more than once."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        counts = Counter(key for key, _ in pairs) if len(self) != len(pairs) else {}
-        self.twice = [key for key, count in counts.items() if count > 1]
+def _at(document: Document, name: str, key: str | None = None) -> str:
+    """Where a server stands in the file, or a key of it."""
+    path = f"{_SERVERS}[{name!r}]" + (f"[{key!r}]" if key is not None else "")
+    return _said(document.locate(path, at_key=True))
 
 
-def _twice(value: Any) -> str | None:
-    """A key that stands twice somewhere in a server."""
-    if isinstance(value, _Object):
-        return next(iter(value.twice), None) or next(filter(None, map(_twice, value.values())), None)
-    return next(filter(None, map(_twice, value)), None) if isinstance(value, list) else None
+def _said(place: Place) -> str:
+    return f"{place.file}:{place.line}:{place.column}"
 
 
-def _unread(given: Mapping[str, Any]) -> Iterator[str]:
-    """What a server has that neither we nor the programs we know of read. Keys that begin as comments do are that."""
+def _unread(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The keys of a server that neither we nor the programs we know of read, and what to say of each. Keys that begin
+    as comments do are that."""
     for key in given:
         if key not in SERVER_KEYS and key not in FOREIGN and not key.startswith(("_", "$", "/", "#", "x-")):
-            yield f"unknown key {key!r} is not read; known are: {', '.join(SERVER_KEYS)}"
+            yield key, f"unknown key {key!r} is not read; known are: {', '.join(SERVER_KEYS)}"
 
 
-def _fault(given: Any) -> str | None:
-    """What is wrong with one server of such a file; the others do not suffer from it."""
-    if given is _TWICE:
-        return "stands twice"
+def _fault(document: Document, name: str, given: Any) -> str | None:
+    """What is wrong with one server of such a file, and where; the others do not suffer from it."""
+    for path, place in document.repeated.items():
+        if path[:2] == (_SERVERS, name):
+            return f"{_said(place)}: {path[-1] + ' ' if len(path) > 2 else ''}stands twice"
     if not isinstance(given, dict):
-        return "must be an object with a command or a url"
-    if key := _twice(given):
-        return f"{key} stands twice"
+        return f"{_at(document, name)}: must be an object with a command or a url"
+    wrong = _wrong(given)
+    return f"{_at(document, name, wrong[0])}: {wrong[1]}" if wrong is not None else None
+
+
+def _wrong(given: Mapping[str, Any]) -> tuple[str | None, str] | None:
+    """The key that is wrong in a server (None: the server itself), and what is."""
     for key in given:
         if key not in SERVER_KEYS and key not in FOREIGN and (near := closest(key, (*SERVER_KEYS, "disabled"))):
-            return f"unknown key {key!r}; did you mean {near!r}?"
+            return key, f"unknown key {key!r}; did you mean {near!r}?"
     if ("command" in given) == ("url" in given):
-        return "needs either a command or a url"
+        return None, "needs either a command or a url"
     if given.get("type") == "sse":
-        return "type sse is the transport of 2024; use the server's streamable HTTP address"
+        return "type", "type sse is the transport of 2024; use the server's streamable HTTP address"
     for key, check in SERVER_KEYS.items():
         if key in given and not check(given[key]):
-            return f"{key} must be {WORDS[check]}"
+            return key, f"{key} must be {WORDS[check]}"
     return None
 
 

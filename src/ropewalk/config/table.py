@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
-from ..errors import ConfigError, Place
+from ..errors import ConfigError, InvalidFlow, Place
+from ..source import Lines, decoded
 from ..values import MAX_DEPTH, closest
 from .settings import MODES
 
@@ -161,6 +162,9 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
 _LINE_KEY = re.compile(
     r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
 )
+_BRACKETS = re.compile(
+    r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]"""
+)
 _LINE_TABLE = re.compile(r"^\s*\[(?!\[)([^\]]+)\]")
 
 
@@ -175,16 +179,17 @@ class TomlFile:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         try:
-            self.text = path.read_text(encoding="utf-8-sig")
+            raw = decoded(path.read_bytes(), name).removeprefix("\ufeff")
+            self.text = raw.replace("\r\n", "\n").replace("\r", "\n")
             self.data: dict[str, Any] = tomllib.loads(self.text)
         except OSError as error:
             raise ConfigError(f"{name} cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{name} is not UTF-8; save it as UTF-8") from error
+        except InvalidFlow as error:
+            raise ConfigError(str(error), place=error.problems[0].place) from None
         except tomllib.TOMLDecodeError as error:
             raise self._syntax(error) from None
         except RecursionError:
-            raise ConfigError(f"{name} is nested too deeply") from None
+            raise self._deep() from None
 
     def _syntax(self, error: tomllib.TOMLDecodeError) -> ConfigError:
         lines = self.text.splitlines()
@@ -193,6 +198,16 @@ class TomlFile:
         said = re.sub(r"\s*\(at .*\)$", "", str(error))
         text = lines[line - 1] if 0 < line <= len(lines) else ""
         return ConfigError(said[:1].lower() + said[1:], place=Place(self.name, max(line, 1), max(column, 1), text))
+
+    def _deep(self) -> ConfigError:
+        """The reader gives up without a place: it is where brackets stand deeper than any value may."""
+        depth = 0
+        for found in _BRACKETS.finditer(self.text):
+            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+            if depth > MAX_DEPTH:
+                place = Lines(self.name, self.text).place(found.start())
+                return ConfigError(f"nested deeper than {MAX_DEPTH}", place=place)
+        return ConfigError(f"nested deeper than {MAX_DEPTH}", place=Place(self.name, 1, 1))
 
     def table(self, at: tuple[str, ...]) -> dict[str, Any]:
         """The table at `at`, empty when there is none."""

@@ -18,6 +18,7 @@ from .document import Document, attach
 from .dump import dump
 from .fault import SYNTAX
 from .limits import Limits
-from .load import load
+from .load import decoded, load
+from .spot import Lines
 
-__all__ = ["SYNTAX", "Document", "Limits", "attach", "dump", "load", "render", "visible"]
+__all__ = ["SYNTAX", "Document", "Limits", "Lines", "attach", "decoded", "dump", "load", "render", "visible"]

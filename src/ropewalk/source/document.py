@@ -40,6 +40,18 @@ class Document:
 
         return yaml_text.spots(self.text)
 
+    @cached_property
+    def repeated(self) -> dict[tuple[str, ...], Place]:
+        """The paths of keys of JSON that stand more than once (indices as texts), each with where it stands again."""
+        found: dict[tuple[str, ...], Place] = {}
+        rest: list[tuple[tuple[str, ...], Spot]] = [((), self._root)]
+        while rest:
+            at, spot = rest.pop()
+            found |= {(*at, key): self.lines.place(offset) for key, offset in spot.again.items()}
+            inner = [*spot.fields.items(), *((str(i), item) for i, item in enumerate(spot.items))]
+            rest += [((*at, key), one) for key, one in reversed(inner)]
+        return found
+
     def locate(self, path: str, column: int | None = None, *, at_key: bool = False) -> Place:
         """The place of the longest part of `path` (`nodes[2].params.q`) that exists.
 

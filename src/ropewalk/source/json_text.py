@@ -24,14 +24,14 @@ class _Repeated(Exception):
 def read(text: str, limits: Limits) -> Json:
     """The value of a JSON text; raises Refused with every fault and its offset."""
     try:
-        data = json.loads(text, object_pairs_hook=_object, parse_int=integer)
+        data = json.loads(text, object_pairs_hook=None if limits.repeats else _object, parse_int=integer)
     except json.JSONDecodeError as error:
         raise Refused([_syntax(error, text)]) from None
     except (_Repeated, RecursionError):
-        _scan(text, limits.nesting)
+        _scan(text, limits)
         raise
     if _deeper(data, limits.nesting):
-        _scan(text, limits.nesting)
+        _scan(text, limits)
     return data
 
 
@@ -55,9 +55,11 @@ def _deeper(value: Json, levels: int) -> bool:
     return False
 
 
-def _scan(text: str, nesting: int | None) -> Spot:
-    """All positions of a text the standard reader took; refuses repeated keys and, with
-    `nesting`, depth."""
+def _scan(text: str, limits: Limits | None) -> Spot:
+    """All positions of a text the standard reader took; with `limits` refuses depth, and repeated keys that those do
+    not let pass."""
+    nesting = limits.nesting if limits is not None else None
+    unique = limits is not None and not limits.repeats
     stack: list[Spot] = []
     keys: list[tuple[str, int] | None] = []
     faults: list[Fault] = []
@@ -81,6 +83,8 @@ def _scan(text: str, nesting: int | None) -> Spot:
         else:
             name, spot.key = key
             if name in stack[-1].fields:
+                stack[-1].again.setdefault(name, spot.key)
+            if unique and name in stack[-1].fields:
                 faults.append(Fault(spot.key, f"repeated key {name!r}", first=stack[-1].fields[name].key))
                 if len(faults) >= MOST_FAULTS:
                     raise Refused(faults)
@@ -91,7 +95,7 @@ def _scan(text: str, nesting: int | None) -> Spot:
                 raise Refused([*faults, Fault(start, f"nested deeper than {nesting}")])
             stack.append(spot)
             keys.append(None)
-    if faults and nesting is not None:
+    if faults:
         raise Refused(faults)
     return root
 

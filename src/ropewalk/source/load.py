@@ -88,6 +88,11 @@ def _read(path: Path, file: str, limits: Limits) -> str:
         raise _whole(file, f"cannot be read: {error.strerror or error}") from error
     if len(raw) > limits.size:
         raise _whole(file, _too_big(limits))
+    return decoded(raw, file)
+
+
+def decoded(raw: bytes, file: str) -> str:
+    """The text that bytes are in UTF-8; InvalidFlow with the place of the first that is none."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

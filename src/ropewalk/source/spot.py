@@ -29,7 +29,8 @@ Sort: TypeAlias = Literal["visible", "space", "break"]
 @dataclass(slots=True)
 class Spot:
     """One value: `start` and `end` in the text, its scalar `style` ('"', "'", "|", ">", "" for
-    plain, None for a collection), where its `key` stands (-1 without), and what is in it."""
+    plain, None for a collection), where its `key` stands (-1 without), what is in it, and where keys stand in it
+    `again`."""
 
     start: int
     end: int
@@ -37,6 +38,7 @@ class Spot:
     key: int = -1
     fields: dict[str, Spot] = field(default_factory=dict)
     items: list[Spot] = field(default_factory=list)
+    again: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
