@@ -134,16 +134,17 @@ class Branch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
     """Run the body once per item, at most `limit` at once; values and writes keep item order.
-    Inside, `item` and `index` are the element and its position. Null counts as no items. With `select`
-    the body is a test, and the value the items that pass it."""
+    Inside, `item` and `index` are the element and its position. Null counts as no items; of more than `most`
+    the first count. With `select` the body is a test, and the value the items that pass it."""
 
     items: Expr
     body: Graph
     limit: int | None = None
     select: bool = False
+    most: int | None = None
 
     def compile(self, site: Site, /) -> Step:
-        listed = site.remember("items", _as_list(site.expr(self.items)))
+        listed = site.remember("items", _as_list(site.expr(self.items), self.most))
         many = site.many(site.body(self.body, binds="map"), self.limit)
         select = self.select
 
@@ -279,7 +280,7 @@ def calls_of(body: Graph) -> Iterator[Any]:
                 yield from calls_of(part)
 
 
-def _as_list(items: Getter) -> Getter:
+def _as_list(items: Getter, most: int | None = None) -> Getter:
     def listed(frame: Frame) -> list[Json]:
         found = items(frame)
         if found is None:
@@ -288,7 +289,7 @@ def _as_list(items: Getter) -> Getter:
             from .expr.operators import kind_of
 
             raise ExpressionError(f"items must be a list, not {kind_of(found)}")
-        return found
+        return found if most is None else found[:most]
 
     return listed
 

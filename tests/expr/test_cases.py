@@ -231,7 +231,11 @@ CASES = {
         [1, 2, 3].reduce($acc * 10 + $item, 0) -> 123
         input.rows.group_by(e, e.q).map(k, k) -> ["b", "a"]
         [1, 1.5, true, null].group_by(e, e) -> {"1": [1], "1.5": [1.5], "true": [true], "null": [null]}
+        [1, 1.0, 0, -0.0, 1e300].group_by($item) -> {"1": [1, 1.0], "0": [0, -0.0], "1e+300": [1e300]}
+        [9007199254740993, 9007199254740992.0].group_by($item).map(k, k) -> ["9007199254740993", "9007199254740992"]
         input.rows.sort(e, e.p).map(e, e.p) -> [1, 2, 3]
+        input.rows.sort($item.p, "DESC").map($item.p) -> [3, 2, 1]
+        input.rows.sort(e, e.p, "Asc").map(e, e.p) -> [1, 2, 3]
         input.rows.sort($item.p, "desc").map($item.p) -> [3, 2, 1]
         input.rows.sort(e, [e.q, e.p]).map(e, e.p) -> [1, 2, 3]
         sort(input.rows, e, e.q, "desc").map(e, e.p) -> [3, 2, 1]
@@ -319,10 +323,11 @@ def test_condition_of_another_type_is_an_error(text):
         ("'ab'.map(e, e)", "map needs a list, not string"),
         ("[1].filter(e, e)", "a condition must be true or false, not number"),
         ("[[1]].group_by(e, e)", "group_by needs a string, a number or a boolean"),
-        ("[1].sort(e, e, 'up')", "the order of a sort"),
+        ("[1].sort(e, e, input.name)", 'the order of a sort is "asc" or "desc", in `'),
+        ("[1].sort(e, e, input.x)", 'the order of a sort is "asc" or "desc", in `'),
         ("[1, 'a'].all(e, e > 0)", "cannot order string and number"),
         ("[1].exists_one(e, e > 'a')", "cannot order"),
-        ("custom('nope', 1)", "no transform 'nope' is registered"),
+        ("custom(input.name, 1)", "no transform '.*' is registered"),
         ("pick(1, ['a'])", "pick needs an object or a list of objects"),
         ("[['a']].map(e, join([e]))", "join needs strings, numbers and booleans, not list"),
         ("matches('a', input.name + '(')", "bad pattern"),

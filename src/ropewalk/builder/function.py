@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from ..errors import ExpressionError
 from ..expr import FUNCTIONS, MACROS
-from ..expr.ast import Each, Expr, Fn, Lit, Var
+from ..expr.ast import NULL, Each, Expr, Fn, Var
 from ..expr.functions import check_constants
 from .mistake import mistake
 from .value import expression
@@ -66,8 +66,10 @@ def _macro(
         raise mistake(
             f"{name} takes a function{' and a start' if name == 'reduce' else ''}, as in {MACROS[name].example}"
         )
-    if name == "sort" and after and after[0] not in (Lit("asc"), Lit("desc")):
-        raise mistake('the order of sort is "asc" or "desc"')
+    try:
+        check_constants(name, [source, NULL, *after])
+    except ExpressionError as wrong:
+        raise mistake(wrong.message) from wrong
     chosen = _names(names, implicit=name != "reduce" and len(names) == 2)
     token = _bound.set((*_bound.get(), *chosen))
     try:

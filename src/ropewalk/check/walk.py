@@ -345,6 +345,7 @@ class Walk:
         read = self.read
         item = self._items(op.items)
         check_limit("limit", op.limit, self._say)
+        check_limit("most", op.most, self._say)
         before = read.mapped, read.item, read.prev
         read.mapped, read.item, read.prev = True, item, None
         each = self.region(op.body, "body")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..expr import lift
-from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, Var
+from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
@@ -35,6 +35,7 @@ LABELS: Final = {
     "after": "dependsOn",
     "writes": "outputVar",
     "limit": "concurrency",
+    "most": "maxIterations",
     "tool": "tool",
     "body": "nodes",
 }
@@ -205,9 +206,7 @@ class ChainCompiler(Binder[Within]):
         limit = node.get("maxIterations")
         over = self.value(items, join(node.path, "items"), within) if items is not None else None
         if apart and over is not None:
-            if limit is not None:
-                over = Each("filter", over, ("$item", "$index"), Fn("<", (Var("$index"), Lit(limit))))
-            return Map(items=over, body=body, limit=width)
+            return Map(items=over, body=body, limit=width, most=limit)
         # The conditions of a loop see its body's nodes, as `until` of a whole chain does.
         ends = replace(inside, siblings={n.id: i for i, n in enumerate(node.bodies.get("nodes", []))}, ended=True)
         again, until = (
@@ -338,12 +337,12 @@ class ChainCompiler(Binder[Within]):
             if ref.path and ref.path[0] == "iteration" and within.round is not None:
                 if "iteration" in self.variables:
                     say(self.warnings, path, ITERATION)
-                return Ref(within.round, ref.path[1:], column=ref.column)
+                return Ref(within.round, ref.path[1:], column=ref.column, said=ref)
             if ref.path and not within.ended:
                 self.reads.append(Read(str(ref.path[0]), path, ref.column, self.current))
             return self.variable(ref, path)
         if root == "iteration":
             if within.round is None:
                 return self.wrong(ref, path, "$iteration has a meaning only inside a loop")
-            return Ref(within.round, ref.path, column=ref.column)
+            return Ref(within.round, ref.path, column=ref.column, said=ref)
         return ref if root in ROOTS or root == "acc" else self.unknown(ref, path)

@@ -27,7 +27,7 @@ TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(Fals
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "gate", "when", "writes", "policy", "meta"),
     Call: ("tool", "args"),
-    Map: ("items", "body", "limit"),
+    Map: ("items", "body", "limit", "most"),
     Loop: ("body", "limit", "items", "again", "until", "collect"),
     **POLICY,
 }
@@ -260,6 +260,8 @@ class ChainWriter(FlowWriter[Around]):
                     here, "rounds of a chain run one after another, or at most `concurrency` (2 or more) at once"
                 )
             fields["concurrency"] = op.limit
+            if op.most is not None:
+                fields["maxIterations"] = op.most
         else:
             if not op.collect:
                 self.refuse(here, "a chain's loop gives the list of all rounds (collect=False has no place)")

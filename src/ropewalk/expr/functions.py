@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, Final
 
 from ..errors import ExpressionError
-from ..values import MAX_DEPTH, Json
+from ..values import MAX_DEPTH, Json, closest
 from .ast import Expr, Lit
 from .budget import LIST_ELEMENT, Budget, OverBudget, grow
 from .operators import MISSING, divide, is_number, json_text, kind_of, number, same, text_of
@@ -31,8 +31,15 @@ def _text(name: str, value: Json) -> str:
 
 
 def check_constants(name: str, args: list[Expr]) -> None:
-    """Raise ExpressionError for a constant argument that can never work: a bad pattern or query."""
-    last = args[1] if len(args) == 2 else None
+    """Raise ExpressionError for a constant argument that can never work: a bad pattern or query, a transform that
+    nobody registered, what is no order of a sort (whose arguments are the list, the key and the order)."""
+    first, last = args[0] if args else None, args[-1] if len(args) > 1 else None
+    if name == "custom" and isinstance(first, Lit):
+        from .reshape import registered
+
+        registered(first.value)
+    elif name == "sort" and len(args) == 3 and isinstance(last, Lit):
+        descending(last.value)
     if isinstance(last, Lit) and type(last.value) is str:
         if name == "matches":
             _pattern(last.value)
@@ -373,6 +380,14 @@ def rank(value: Json) -> tuple[int, Any]:
     if kind is bool:
         return (1, value)
     return (0, 0) if value is None or value is MISSING else (4, 0)
+
+
+def descending(order: Json) -> bool:
+    """Whether the order of a sort is "desc" and not "asc", in any letter case; ExpressionError for what is neither."""
+    word = order.lower() if type(order) is str else ""
+    if word not in ("asc", "desc"):
+        raise ExpressionError('the order of a sort is "asc" or "desc"', suggestion=closest(word, ("asc", "desc")))
+    return word == "desc"
 
 
 @function("query", 2, returns="array", budget=True)

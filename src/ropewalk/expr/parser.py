@@ -303,11 +303,14 @@ class _Parser:
         if known is None or len(args) < known.least or (known.most is not None and len(args) > known.most):
             wanted = known.counts if known is not None else f"as in {MACROS[name].example}"
             raise fault(self.text, token.at, f"{name} takes {wanted}, not {len(args)}")
+        self._constants(token, args)
+        return Fn(name, tuple(args), token.at + 1)
+
+    def _constants(self, token: Token, args: list[Expr]) -> None:
         try:
-            check_constants(name, args)
+            check_constants(token.text, args)
         except ExpressionError as error:
             raise fault(self.text, token.at, error.message, error.suggestion) from error
-        return Fn(name, tuple(args), token.at + 1)
 
     def _macro(self, token: Token, target: Expr | None) -> Expr | None:
         """The macro called here; None, with nothing read, when it is a call of a plain function."""
@@ -342,6 +345,7 @@ class _Parser:
         extra = [self._separated(True) for _ in range(shape.extra)]
         self.accept(",")
         self.expect(")", f"to close {token.text}(")
+        self._constants(token, [source, *bodies, *extra])
         return shape.build(source, tuple(written), tuple(bodies), tuple(extra), token.at + 1)
 
     def _separated(self, comma: bool) -> Expr:

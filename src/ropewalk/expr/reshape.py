@@ -43,12 +43,18 @@ def transform(name: Any, /) -> Any:
     return register
 
 
-@function("custom", 2)
-def _custom(name: Json, value: Json) -> Json:
+def registered(name: Json) -> Callable[[Json], Json]:
+    """The transform of this name; ExpressionError where there is none."""
     run = TRANSFORMS.get(name) if type(name) is str else None
     if run is None:
         near = closest(name, TRANSFORMS) if type(name) is str else None
         raise ExpressionError(f"no transform {name!r} is registered", suggestion=near)
+    return run
+
+
+@function("custom", 2)
+def _custom(name: Json, value: Json) -> Json:
+    run = registered(name)
     try:
         return check_json(run(value), f"result of {name}")
     except ExpressionError:

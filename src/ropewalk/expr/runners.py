@@ -12,7 +12,7 @@ from ..errors import ExpressionError
 from ..values import Json
 from .ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var, children
 from .budget import LIST_ELEMENT, OverBudget, weigh
-from .functions import rank
+from .functions import descending, rank
 from .getters import Getter
 from .operators import MISSING, complain, json_text, kind_of
 from .scope import BOOLEAN, BUDGET, Scope
@@ -132,6 +132,8 @@ def _group_by(expr: Each, scope: Scope) -> Getter:
             if type(key) is not str:
                 if type(key) is list or type(key) is dict:
                     raise complain(f"group_by needs a string, a number or a boolean, not {kind_of(key)}", expr.body)
+                if type(key) is float and key.is_integer() and -(2**63) <= key < 2**63:
+                    key = int(key)  # 1.0 equals 1
                 key = json_text(key, frame[BUDGET])
             groups.setdefault(key, []).append(inner[at])
         return groups
@@ -148,10 +150,12 @@ def _sort(expr: Each, scope: Scope) -> Getter:
 
     def get(frame: Any) -> Json:
         direction = order(frame) if order is not None else "asc"
-        if direction not in ("asc", "desc"):
-            raise complain('the order of a sort is "asc" or "desc"', expr)
+        try:
+            reverse = descending(direction)
+        except ExpressionError as error:
+            raise complain(error.message, expr) from error
         inner = frames(frame)
-        inner.sort(key=lambda one: [rank(key(one)) for key in gets], reverse=direction == "desc")
+        inner.sort(key=lambda one: [rank(key(one)) for key in gets], reverse=reverse)
         return [one[at] for one in inner]
 
     return get
