@@ -14,6 +14,7 @@ from .dialects.fields import count
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from .errors import InvalidInput, Problem
 from .runs import event_of, iso, steps
+from .runs.remains import remains
 from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
 
@@ -55,7 +56,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         if row is None:
             return None
         history = self.app.runs.history(execution_id)
-        result = row.result or {}
+        result = row.result or (self.without_result(row) if _let_go(row) else {})
         return ExecutionDetails(
             {
                 **self._status(row),
@@ -71,6 +72,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         )
 
     def without_result(self, row: Any) -> dict[str, Json]:
+        left = remains(row, self.app.runs.history(row.id))
         said = f"run {row.id} was stopped"
         error = {"nodeId": None, "path": None, "tool": None, "message": said, "kind": "RunStopped"}
         return {
@@ -78,8 +80,8 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
             "executionId": row.id,
             "chainId": row.definition_id,
             "status": row.status,
-            "results": {},
-            "variables": {},
+            "results": left.results,
+            "variables": left.variables,
             "errors": [{**error, "attempts": 1}],
             "duration": round(row.spent * 1000, 3),
         }
@@ -104,6 +106,10 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         return self.store.get_run(execution_id, so_far=True) if can_be(execution_id) else None
 
     def _status(self, row: Any) -> dict[str, Json]:
+        results, errors = row.result_count, row.error_count
+        if _let_go(row):
+            full = row if row.document is not None else self.store.get_run(row.id) or row
+            results, errors = len(remains(full, self.app.runs.history(row.id)).results), 1
         return {
             "id": row.id,
             "chainId": row.definition_id,
@@ -111,9 +117,14 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
             "startTime": iso(row.started_at),
             "endTime": iso(row.ended_at),
             "currentNode": self.app.runs.current(row),
-            "resultCount": row.result_count,
-            "errorCount": row.error_count,
+            "resultCount": results,
+            "errorCount": errors,
         }
+
+
+def _let_go(row: Any) -> bool:
+    """Whether it was stopped while nobody ran it: whoever ends a run otherwise counts at least one error."""
+    return bool(row.status == "stopped" and row.result is None and not row.error_count)
 
 
 class Chains:

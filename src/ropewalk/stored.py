@@ -163,7 +163,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         new = job.new
         await self.app.learn(job, result)
         if not result:
-            result = self.without_result(await off_loop(self.store, lambda: self.store.get_run(new.id)))
+            result = await off_loop(self.store, lambda: self.without_result(self.store.get_run(new.id)))
         if result.get(self.key) != new.definition_id:
             message = f"an execution of the {self.kind} {result.get(self.key)!r} has this id"
             raise JournalConflict(new.id, "", message)

@@ -157,3 +157,39 @@ def test_failures_reported_inside_a_failed_block_are_the_same_after_a_resume(fil
             assert (resumed.status, resumed.errors) == (straight.status, straight.errors)
 
     run(body())
+
+
+def test_what_had_finished_stays_when_a_run_that_nobody_runs_is_stopped(address: str) -> None:
+    """CHAIN-EXEC-8"""
+
+    async def body() -> None:
+        nodes = [
+            tool("a", outputVar="v"),
+            tool("n", condition="false"),
+            {"id": "p", "type": "parallel", "nodes": [tool("inner", outputVar="w"), tool("hangs", outputVar="x")]},
+        ]
+        async with App(address) as app:
+            await app.chains.create_chain(id="c", variables={"kept": 1, "v": 0}, nodes=nodes)
+            tools = ScriptedTools({"a": {"gives": "A"}, "inner": {"gives": 2}, "hangs": {"hangs": True}})
+            context = {"executionId": "e", "variables": {"kept": 2}}
+            running = asyncio.create_task(app.chains.execute_chain("c", context, tools))
+            await tools.called("hangs")
+            running.cancel()
+            await asyncio.wait([running])
+            if not app.store.durable:
+                return  # which ends it as its caller is cancelled
+            assert (await app.chains.get_execution_status("e")).result_count == 1
+            assert await app.chains.stop_execution("e")
+            result = await app.chains.execute_chain("c", context, tools)
+            details = await app.chains.get_execution_details("e")
+            status = await app.chains.get_execution_status("e")
+            (line,) = await app.chains.list_executions("c")
+            assert (result.status, result.results) == ("stopped", {"a": "A", "n": None})
+            assert result.variables == {"kept": 2, "v": "A"}
+            assert [error["kind"] for error in result.errors] == ["RunStopped"]
+            for name in ("results", "variables", "errors", "duration"):
+                assert details[name] == result[name]
+            for told in (details, status, line):
+                assert (told["resultCount"], told["errorCount"], told["status"]) == (2, 1, "stopped")
+
+    run(body())
