@@ -16,6 +16,7 @@ from ropewalk.errors import ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph, Policy, Retry
 from ropewalk.ops import Call
+from ropewalk.tools import node_process
 from ropewalk.tools.directory import DirectoryCaller
 from tools.mcp_lab import alive, gone
 
@@ -62,6 +63,23 @@ async def test_an_endless_loop_ends_with_the_run(tmp_path: Path) -> None:
     await asyncio.sleep(0)
     await tools.ended("r")
     assert "spin.mjs: the Node.js process of this run ended: was ended with its run" in await spinning
+    assert gone(pid)
+
+
+async def test_a_run_that_is_stopped_in_an_endless_loop_has_no_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_process, "_PATIENCE", 60.0)
+    tools = caller(tmp_path, {"pid.mjs": PID, "spin.mjs": SPIN})
+    pid = await pid_of(tools)
+    before = cpu(pid)
+    spinning = asyncio.ensure_future(call(tools, "impl:spin.mjs"))
+    await asyncio.to_thread(until, lambda: cpu(pid) >= before + 5)
+    spinning.cancel()
+    await asyncio.wait([spinning])
+    ending = asyncio.ensure_future(tools.ended("r"))
+    await asyncio.wait([ending], timeout=10)
+    assert ending.done()
     assert gone(pid)
 
 

@@ -33,6 +33,7 @@ INSTALL: Final = "install it from https://nodejs.org or with a package manager (
 SHARED: Final = ("_state", "_edge_inputs")
 _START: Final = 30.0  # seconds until a process that gives no sign of life is given up
 _PATIENCE: Final = 1.0  # seconds that a process may take to answer whether it is held
+_HURRY: Final = 0.3  # the same where it is to end
 _LAST_OUTPUT: Final = 10.0  # seconds that the output of a process which ends is waited for
 _MOST_LENT: Final = 512  # values kept on the other side, and their size in bytes
 _MOST_LENT_BYTES: Final = 200_000_000
@@ -137,18 +138,21 @@ class NodeProcess:
     async def stop(self) -> None:
         """End the process and its whole group."""
         over, self._over = self._over, self._over or "was ended with its run"
+        held = False
         try:
             if not over:
                 self._send({"op": "end"})  # it sends first what it has printed, and goes
-                if not await self._child.heard_out(_PATIENCE, _LAST_OUTPUT):
+                # After a call that was given up, as when the run is stopped, it may be held: it gets less time.
+                held = not await self._child.heard_out(_HURRY if self._question else _PATIENCE, _LAST_OUTPUT)
+                if held:
                     self._lines.cut()
         finally:
             self._writer.close()
-            await self._ended()
+            await self._ended(held)
 
-    async def _ended(self) -> None:
+    async def _ended(self, held: bool) -> None:
         try:
-            await self._child.stop()
+            await self._child.stop(hurried=held)
         finally:
             tasks = [task for task in (self._listener, self._question) if task is not None]
             for task in tasks:
