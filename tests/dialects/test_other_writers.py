@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ropewalk import flow
 from ropewalk.app import App
 from ropewalk.dialects import NOTATIONS, write
 from ropewalk.errors import InvalidFlow
+from ropewalk.expr.ast import NULL, Ref
 
 
 def document_of(built: Any, kind: str) -> dict[str, Any]:
@@ -214,3 +216,13 @@ def test_an_agent_is_written_as_the_node_it_came_from() -> None:
     assert write is not None
     assert NOTATIONS["experience"].compile(write(flow)).flow == flow
     assert {node["id"]: node for node in write(flow)["graph"]["nodes"]} == {node["id"]: node for node in nodes}
+
+
+@pytest.mark.parametrize("kind", ["composition", "experience"])
+def test_a_map_over_the_first_items_is_one_over_a_list_that_is_cut(kind: str) -> None:
+    call = {"id": "b", "type": "tool", "tool": "t", "params": {"i": "$item"}}
+    loop = {"id": "m", "type": "loop", "items": "$input.l", "maxIterations": 2, "concurrency": 8, "nodes": [call]}
+    chain = NOTATIONS["chain"].compile({"name": "n", "timeout": 0, "nodes": [loop]}).flow
+    result = NULL if kind == "experience" else Ref("out", ("m",))  # which gives its state
+    made = replace(chain, body=replace(chain.body, result=result))
+    assert "$index < 2" in str(write(made, kind))

@@ -17,7 +17,7 @@ from ..ops import Branch, Call, Compute, Loop, Map, Validate
 from ..values import Json
 from .composition import DEFAULTS, are_nodes
 from .composition_flow import MERGES
-from .writing import POLICY, Fields, FlowWriter
+from .writing import POLICY, Fields, FlowWriter, first_items
 
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
@@ -26,7 +26,7 @@ HELD: Final[dict[type[Any], tuple[str, ...]]] = {
     Compute: ("value",),
     Validate: ("value", "schema", "place"),
     Branch: ("arms", "default"),
-    Map: ("items", "body", "limit", "select"),
+    Map: ("items", "body", "limit", "select", "most"),
     Loop: ("items", "body", "collect", "initial"),
     **POLICY,
 }
@@ -189,7 +189,8 @@ class CompositionWriter(FlowWriter[Around]):
         if call is None or not simple or call != Node(id=call.id, op=call.op) or not isinstance(call.op, Call):
             self.refuse(here, "per item a composition calls one tool, without conditions, retries or fallbacks")
             return {}
-        listed = {} if op.items == around.data else {"items": self.value(op.items or NULL, f"{here}/items", around)}
+        items = first_items(op) if isinstance(op, Map) else op.items or NULL
+        listed = {} if items == around.data else {"items": self.value(items, f"{here}/items", around)}
         inside = replace(around, item=True, acc=folds)
         args = {"inputMapping": self.value(call.op.args, f"{here}/args", inside)}
         if call.op.args == Ref("item"):

@@ -17,12 +17,12 @@ from ..ops import Call, Loop, Map, Wait
 from ..values import Json
 from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
 from .experience import CONCURRENCY, MAX_ITERS, TYPES
-from .writing import POLICY, Fields, FlowWriter, milliseconds, outputs
+from .writing import POLICY, Fields, FlowWriter, first_items, milliseconds, outputs
 
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "writes", "policy", "meta"),
     Call: ("tool", "args"),
-    Map: ("items", "body", "limit"),
+    Map: ("items", "body", "limit", "most"),
     Loop: ("body", "limit", "again", "collect"),
     **POLICY,
     OnError: ("value", "reported", "writes"),
@@ -222,7 +222,7 @@ class ExperienceWriter(FlowWriter[Around]):
         if not body.nodes or body.result != Ref("out", (body.nodes[-1].id,)):
             self.refuse(path, "what is done per item gives what its last call gave, and computes nothing after it")
             return
-        items = self.value(op.items, f"{path}.items", around)
+        items = self.value(first_items(op), f"{path}.items", around)
         if op.limit is None:
             self.refuse(path, "an experience has a bound on how many items are done at once (concurrency)")
         if len(body.nodes) == 1:

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..codec.shape import set_fields
 from ..errors import ExpressionError, InvalidFlow, Problem
-from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref, rebind, select
+from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, Var, rebind, select
 from ..expr.unlift import text_of, unlift
 from ..ir import Flow, Graph, Node, OnError, Policy, Retry, parts
-from ..ops import Call
+from ..ops import Call, Map
 from ..values import Json
 
 Fields = dict[str, Json]
@@ -200,6 +200,13 @@ def ids(body: Graph) -> Iterator[str]:
         for _, part in parts(node.op):
             if isinstance(part, Graph):
                 yield from ids(part)
+
+
+def first_items(op: Map) -> Expr:
+    """What a map goes over, for notations that have no word for `most`."""
+    if op.most is None:
+        return op.items
+    return Each("filter", op.items, ("$item", "$index"), Fn("<", (Var("$index"), Lit(op.most))))
 
 
 def milliseconds(seconds: float) -> int | float:
