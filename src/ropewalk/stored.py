@@ -7,6 +7,7 @@ definition's id, and names the functions as its documents do. Every method but `
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -60,6 +61,8 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         if given.get("kind") is not None and (named := notation_of(given).kind) != self.kind:
             said = f"this is {_article(named)} {named}, not {_article(self.kind)} {self.kind}"
             raise InvalidFlow([Problem(path="kind", message=said)])
+        if given.get("id") is None:
+            given = {**given, "id": str(uuid.uuid4())}  # not that of its name: what has the same id is replaced
         loaded = self.app.loaded({**given, "kind": self.kind})
         self.app.ensure(loaded)
         document = loaded.document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
@@ -12,6 +13,7 @@ from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
 
+_SPACE: Final = uuid.UUID("0d6a1f3e-6a3b-5c1b-8a54-3f2f0c8f7a61")
 MAX_NESTING: Final = 64
 SCHEMAS: Final = ("inputSchema", "outputSchema")
 
@@ -45,13 +47,20 @@ def read_with_nodes(
     read: Callable[[Json, str, Report, int], Read],
 ) -> tuple[dict[str, Json], list[Read], Report]:
     """A document with `nodes`: its fields with defaults filled in and an id made when there is none, its
-    nodes, and what is wrong."""
+    nodes, and what is wrong. The id is the same whenever the document is read again: results have it."""
     given, report = read_document(config, known, kind)
-    found = {"id": given.get("id") or str(uuid.uuid4()), **defaults, "variables": {}, **given}
+    found = {"id": given.get("id") or _id_of(kind, given), **defaults, "variables": {}, **given}
     nodes = read_nodes(found.pop("nodes", None), "nodes", report, 1, read)
     if not nodes and not any(p.path == "nodes" for p in report):
         say(report, "nodes", "must be a non-empty list of nodes")
     return found, nodes, report
+
+
+def _id_of(kind: str, given: Mapping[str, Json]) -> str:
+    """The id of a document without one: of its name, or of all that it says."""
+    name = given.get("name")
+    said = name if isinstance(name, str) and name else json.dumps(given, sort_keys=True)
+    return str(uuid.uuid5(_SPACE, f"{kind}\n{said}"))
 
 
 def is_schema(value: Json, path: str, report: Report) -> bool:
