@@ -49,6 +49,8 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
 
 
 def _import(name: str, config: Config) -> ModuleType:
+    if not all(name.split(".")) or any(sign in name for sign in "/\\\0"):
+        raise _no_name(name, config)
     try:
         known = sys.modules.get(name)
         own = _own_file(name, config.directory)
@@ -93,6 +95,16 @@ def _load(name: str, file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def _no_name(name: str, config: Config) -> ConfigError:
+    stem = name.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".py")
+    right = stem if stem and all(stem.split(".")) and "\0" not in stem else "mytools"
+    return ConfigError(
+        f"[tools] modules: {name!r} is no name of a module; right is one as {right!r} or 'package.{right}', which is "
+        f"looked for in {config.directory} and on the Python path",
+        place=_setting(config),
+    )
 
 
 def _missing(name: str, config: Config) -> ConfigError:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ..errors import ConfigError
 from .limits import Limits, Retention
 from .lines import read_workplace
 from .servers import read_providers, read_servers
@@ -71,11 +72,21 @@ def _served(given: Mapping[str, Any]) -> McpServed:
 
 
 def find(directory: Path) -> Path | None:
-    """The nearest `ropewalk.toml`, from `directory` upward; None without one."""
+    """The nearest `ropewalk.toml`, from `directory` upward; None without one, ConfigError where it is no file."""
     start = directory.resolve()  # the parents of `..` as it is written are not those of the directory
     for place in (start, *start.parents):
-        if (place / FILE).is_file():
-            return place / FILE
+        file = place / FILE
+        if file.is_file():
+            return file
+        if os.path.lexists(file):  # somebody means a project, which nobody can read
+            why = (
+                "is a directory"
+                if file.is_dir()
+                else "is a link that leads nowhere"
+                if file.is_symlink()
+                else "is none"
+            )
+            raise ConfigError(f"{named(file)} must be a file; it {why}")
     return None
 
 
@@ -87,8 +98,8 @@ def _store(table: TomlFile | None, url: str | None, home: Path, environ: Mapping
         url = fill(url, environ)
     except KeyError as unset:
         table.wrong(("store", "url"), f"[store] url: the environment variable {unset.args[0]} is not set")
-    if url == "memory":
-        return url
+    if url == "memory" or url.removeprefix("sqlite:///").startswith((":memory:", "file:")) or url.lower() == "memory":
+        return url  # memory, or what is no file: whoever opens it says so
     scheme, colon, rest = url.partition("://")
     if not colon:
         return str(home / url)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = ".ropewalk/ropewalk.db"
 _SCHEMES: Final = ("memory", "sqlite", "postgresql")
+_SQLITES_OWN: Final = (":memory:", "file:")
 _RIGHT: Final = (
     "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database,"
     " or a path"
@@ -48,18 +49,20 @@ def open_store(
             raise StoreError(f"the address of a Postgres store begins with postgresql://; {_RIGHT}")
         if not url.strip():
             raise StoreError(f"the store's address is empty; {_RIGHT}")
-        if "/" not in url and (near := closest(url, _SCHEMES)):
+        _refuse_sqlites_own(url, url)
+        if "/" not in url and (near := _near(url)):
             raise StoreError(f"{url!r} is no store; did you mean {near!r}? ({_RIGHT}; ./{url} for a file)")
         return _sqlite(Path(url), sync, existing)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1:
             raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}")
+        _refuse_sqlites_own(url, rest[1:])
         return _sqlite(Path(rest[1:]), sync, existing)
     if is_postgres(url):
         from .postgres import PostgresStore
 
         return PostgresStore(url)
-    near = closest(scheme, _SCHEMES)
+    near = _near(scheme)
     hint = f"did you mean {near}? " if near else ""
     raise StoreError(f"{scheme}:// is no kind of store; {hint}{_RIGHT}")
 
@@ -74,9 +77,22 @@ def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path
         return Path(url)
     scheme, colon, rest = url.partition("://")
     if colon:
-        return Path(rest[1:]) if scheme == "sqlite" and len(rest) > 1 and rest.startswith("/") else None
-    nothing = not url.strip() or url == "memory" or url.startswith(("postgresql:", "postgres:"))
-    return None if nothing or ("/" not in url and closest(url, _SCHEMES)) else Path(url)
+        named = scheme == "sqlite" and len(rest) > 1 and rest.startswith("/") and not rest[1:].startswith(_SQLITES_OWN)
+        return Path(rest[1:]) if named else None
+    nothing = not url.strip() or url == "memory" or url.startswith(("postgresql:", "postgres:", *_SQLITES_OWN))
+    return None if nothing or ("/" not in url and _near(url)) else Path(url)
+
+
+def _near(name: str) -> str | None:
+    return name.lower() if name.lower() in _SCHEMES else closest(name.lower(), _SCHEMES)
+
+
+def _refuse_sqlites_own(url: str, path: str) -> None:
+    """What SQLite itself reads as an address would be the name of a file here."""
+    if path.startswith(":memory:"):
+        raise StoreError(f"{url!r} is no store; did you mean 'memory'? ({_RIGHT})")
+    if path.startswith("file:"):
+        raise StoreError(f"{url!r}: URIs of SQLite are not read, nor are their options; {_RIGHT} (./{path} for a file)")
 
 
 class Unmade(MemoryStore):

@@ -47,9 +47,20 @@ def dispatch(words: list[str]) -> int:
     except (RopewalkError, KeyboardInterrupt) as error:
         return _fail(error, out, words)
     except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
+        if isinstance(error, FileNotFoundError) and not _stands_somewhere():
+            return _fail(UsageError("the working directory is not there any more; change to one that is"), out, words)
         with contextlib.suppress(OSError):
             _report(words)
         return _fail(RopewalkError(f"internal error: {type(error).__name__}: {error}"), out, words)
+
+
+def _stands_somewhere() -> bool:
+    """Whether there is a working directory: one can be deleted under a shell."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _explain(error: BaseException, code: int, words: list[str]) -> None:
