@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.lab import examples
 from ropewalk.app import App
 from ropewalk.dialects.chain_result import compile_document
-from ropewalk.dialects.chain_routes import FEW, NAMED
+from ropewalk.dialects.chain_routes import FEW
 from ropewalk.expr.ast import refs
 
 Fields = dict[str, Any]
@@ -100,4 +100,4 @@ def test_gates_grow_with_the_number_of_nodes(routes: Any) -> None:
     nodes = [{**node, **more} for node, more in zip(ids, [*routes(size), {}], strict=False)]
     body = compile_document({"id": "c", "nodes": nodes}).flow.body
     read = sum(len(list(refs(node.gate))) for node in body.nodes if node.gate is not None)
-    assert 0 < read <= NAMED + (FEW + 3) * size
+    assert 0 < read <= (FEW + 3) * size

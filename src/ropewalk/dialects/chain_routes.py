@@ -13,10 +13,8 @@ from .chain import ChainNode
 from .fields import Report, join, say
 
 OK, FAILED, DEAD = Lit("ok"), Lit("failed"), Lit("dead")
-NAMED: Final = 4_000
-"""How many jumps all gates of one list may name beside FEW in each: any number in a list of 40 nodes. A gate that names
-them can be read in a drawing, and gives chains of before the fingerprint that they had."""
-FEW: Final = 4
+FEW: Final = 8
+"""How many jumps a gate names one by one, which people can read in a drawing."""
 
 Jump: TypeAlias = tuple[str, Lit]
 """A node, and the outcome on which it leads elsewhere."""
@@ -28,7 +26,6 @@ def line_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -
     A gate names the jumps that lead past its node. Where these are many it goes by the node before, so that all
     gates together grow with the number of nodes, not with its square.
     """
-    most = NAMED // max(len(body), 1) + FEW
     position = {node.id: i for i, node in enumerate(body)}
     passing: dict[Jump, None] = {}  # the jumps that lead past the present node, in order
     landing: dict[int, list[Jump]] = {}  # the jumps to each node
@@ -39,7 +36,7 @@ def line_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -
         for jump in landed:
             passing.pop(jump, None)
         if passing:
-            gate = _none_of(passing) if len(passing) <= most else _after(body[i - 1].id, own, landed)
+            gate = _none_of(passing) if len(passing) <= FEW else _after(body[i - 1].id, own, landed)
             gated[i] = replace(nodes[i], gate=gate)
         own = []
         for key, outcome in (("onSuccess", OK), ("onError", FAILED)):
