@@ -19,6 +19,7 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -245,8 +246,8 @@ def write(tables: dict[str, dict[str, float]], certain: dict[str, dict[str, floa
         return "".join(f'    "{key}": {value},\n' for key, value in table.items())
 
     head = '"""The weights of the features (see features.NAMES), and how sure a score makes one.\n\n'
-    head += f"Made by `bench/select_fit.py --write` on the sets {', '.join(names)}, each counting the same.\n"
-    head += 'PLAIN is without a model, MODEL with one; SURE is for either.\n"""\n\n'
+    made = f"Made by `bench/select_fit.py --write` on the sets {', '.join(names)}, each counting the same."
+    head += f'{fill(made, 110)}\nPLAIN is without a model, MODEL with one; SURE is for either.\n"""\n\n'
     text = f"{head}from __future__ import annotations\n\nfrom typing import Final\n\n"
     for name, table in tables.items():
         text += f"{name}: Final[dict[str, float]] = {{\n{lines(table)}}}\n"

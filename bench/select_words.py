@@ -7,7 +7,7 @@ through the model by itself, which gives the nearest words. Then its vector is t
 the words of a text points where the model's vector of that text does, reduced to 128 numbers by their principal
 components; TEXTS.txt (see select_texts.py) has one text a line. A vector's direction is rounded to int8, its length
 kept beside it. Only pieces of latin letters are kept, whole words first, in the order of the model's vocabulary, which
-is by frequency. No tool or query has any part in it.
+is by frequency. No tool and no query of a set that the selector is measured on has any part in it.
 """
 
 from __future__ import annotations
@@ -162,7 +162,9 @@ def main(texts_file: str, model_file: str | None, out: Path) -> None:
     table: dict[str, Any] = {"words": np.frombuffer("\n".join(kept).encode(), np.uint8), "near": near, "like": like}
     blank = {"vectors": np.zeros((len(kept), SIZE), np.int8), "lengths": np.zeros(len(kept), np.float16)}
     texts = Path(texts_file).read_text("utf-8").splitlines()
-    wanted = unit(model_vectors(model, [tokenizer(text, LONGEST) for text in texts]))
+    place = {text: n for n, text in enumerate(dict.fromkeys(texts))}
+    read = unit(model_vectors(model, [tokenizer(text, LONGEST) for text in place]))
+    wanted = read[[place[text] for text in texts]]
     print(f"{len(texts)} texts read", flush=True)
     vectors = taught(Lexicon({**table, **blank}), raw, texts, wanted)
     lengths = np.linalg.norm(vectors, axis=1)
