@@ -47,7 +47,6 @@ def told(expr: Any) -> list[str]:
         ("upper([secret.KEY, 'x'][0])", "upper"),
         ("[secret.KEY, input.x].map(k, upper(k))", "upper"),
         ("[secret.KEY].reduce(all, k, all + upper(k), '')", "upper"),
-        ("custom('mine', {'key': secret.KEY})", "custom"),
         ("sum([secret.KEY])", "sum"),
     ],
 )
