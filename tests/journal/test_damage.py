@@ -227,7 +227,7 @@ def test_doctor_tells_of_damage_and_saves_what_can_be_read(tmp_path: Path) -> No
     before = contents(tmp_path)
     assert "frame" in examine(path)[0]
     saved = tmp_path / "saved.db"
-    assert salvage(path, saved) == 1
+    assert salvage(path, saved) == (1, [])
     assert before.items() <= contents(tmp_path).items()
     store = SqliteStore(saved)
     assert len(store.history("r")) == commits[3][1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from faults.disk import Disk
 from ropewalk.errors import StoreError
 from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.database import store_error
 from ropewalk.journal.sqlite import SqliteStore
 
 
@@ -182,3 +184,17 @@ def test_one_huge_value_on_a_full_disk_fails_alone(tmp_path: Path, disk: Disk) -
         store.close()
 
     asyncio.run(test())
+
+
+def test_io_error_on_a_full_disk_is_called_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def room(blocks: int) -> None:
+        made = os.statvfs(tmp_path)
+        full = os.statvfs_result((*made[:4], blocks, *made[5:10]))
+        monkeypatch.setattr("os.statvfs", lambda _: full)
+
+    path = tmp_path / "s.db"
+    path.touch()
+    room(1 << 20)
+    assert "the disk reports an error" in str(store_error(path, apsw.IOError("disk I/O error")))
+    room(0)
+    assert "the disk is full; free some space" in str(store_error(path, apsw.IOError("disk I/O error")))

@@ -18,6 +18,9 @@ from ..values import MAX_BYTES, Json
 INLINE: Final = 64_000
 """A value with more bytes than this lives in the blob table."""
 
+ASK: Final = "; run `ropewalk doctor`, which says what else is damaged and what comes next"
+"""What is said of damage wherever it is met, but by the doctor itself."""
+
 _HASH_BYTES: Final = 32
 _SAMPLE: Final = 64_000
 _PAYS: Final = 0.85
@@ -68,9 +71,9 @@ def is_ref(data: bytes | None) -> bool:
     return data is not None and data[:1] == b"\0"
 
 
-def unpack(ref: bytes, found: tuple[int, bytes] | None) -> bytes:
-    """The JSON behind a reference, given (codec, data) of its row. Raises StoreError unless it
-    is exactly what was stored."""
+def unpack(ref: bytes, found: tuple[int, bytes] | None, place: str) -> bytes:
+    """The JSON behind a reference that stands at `place`, given (codec, data) of its row. Raises StoreError unless
+    it is exactly what was stored."""
     if found is not None:
         codec, data = found
         try:
@@ -79,4 +82,4 @@ def unpack(ref: bytes, found: tuple[int, bytes] | None) -> bytes:
             raw = b""
         if hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest() == ref[1:]:
             return raw
-    raise StoreError(f"the big value {ref[1:9].hex()}… is missing or damaged; run `ropewalk doctor`")
+    raise StoreError(f"{place}: the big value {ref[1:9].hex()}… is missing or damaged{ASK}")

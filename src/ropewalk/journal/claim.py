@@ -112,7 +112,7 @@ def take(
         if not again:
             return Claim(seq=seq, epoch=epoch, ended=True)
     elif status == "running":
-        owner = Owner.load(text) if text else None
+        owner = Owner.load(text, f"run {id}") if text else None
         verdict = judge(owner)
         if verdict == "live":
             raise RunBusy(id, str(owner))
@@ -139,7 +139,7 @@ def take(
 def _set_running(connection: Connection, seq: int, epoch: int) -> None:
     """An ended run runs again, with its time before it; how it had ended stays among its facts."""
     [(status, at, error, results, errors, spent)] = fetch(connection, _ENDED, (seq,))
-    entry = ending(epoch, status, at, load(connection, error), results, errors, spent)
+    entry = ending(epoch, status, at, load(connection, error, "how a run had ended"), results, errors, spent)
     connection.execute(
         "INSERT INTO entry (run, path, kind, node, data, digest, started, ended) VALUES (?, ?, ?, '', ?, '', ?, ?)"
         " ON CONFLICT DO NOTHING",

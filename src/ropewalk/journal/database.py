@@ -15,6 +15,7 @@ import apsw
 
 from ..errors import StoreError
 from . import walfile
+from .blobs import ASK
 from .connection import fetch
 from .migrations import Migrations
 
@@ -24,6 +25,7 @@ BUSY: Final = 30.0
 _APPLICATION: Final = 0x726F7065  # "rope"
 _UNCHANGED: Final = "nothing was changed"
 _CHANGED: Final = "it was met while the store was in use, what was written before stays"
+_ROOM: Final = 32_768  # The step in which SQLite lets that index grow.
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
@@ -71,7 +73,7 @@ def store_error(path: Path, error: Exception, *, opening: bool = False) -> Store
         return damaged(path, str(error), _UNCHANGED if opening else _CHANGED)
     if isinstance(error, Moved) or not path.exists() or "no such table" in str(error):
         what = "the file was deleted, moved or replaced while it was in use; put it back, or start with a new one"
-    elif isinstance(error, apsw.FullError):
+    elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(path)):
         what = "the disk is full; free some space. Nothing acknowledged is lost"
     elif isinstance(error, apsw.BusyError):
         what = f"another process has been writing for more than {BUSY:g} s; find and end it (`fuser {path}`)"
@@ -84,10 +86,18 @@ def store_error(path: Path, error: Exception, *, opening: bool = False) -> Store
     return StoreError(f"{path}: {what}")
 
 
+def _is_full(path: Path) -> bool:
+    """Whether there is no room on the disk. Not every write that finds none is told as that by SQLite: where the index
+    of the log (-shm) cannot grow, it is an I/O error."""
+    try:
+        disk = os.statvfs(path.parent)
+    except (AttributeError, OSError):  # No such call on Windows; a directory that is gone is no full disk.
+        return False
+    return disk.f_bavail * disk.f_frsize < _ROOM
+
+
 def damaged(path: Path, what: str, changed: str = _UNCHANGED) -> StoreError:
-    return StoreError(
-        f"{path} is damaged ({what}); {changed}. Keep a copy of it and its -wal file, then run `ropewalk doctor`"
-    )
+    return StoreError(f"{path} is damaged ({what}); {changed}{ASK}")
 
 
 def _check_file(path: Path) -> None:

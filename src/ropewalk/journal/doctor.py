@@ -6,6 +6,7 @@ Neither changes the store: both work on a copy. Refused: writing over an existin
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from pathlib import Path
 import apsw
 
 from ..errors import StoreError
-from .connection import fetch
+from .blobs import ASK
+from .connection import Connection, fetch
 from .database import connect, open_database, store_error
-from .sql_rows import bad_blobs
+from .soundness import bad_values
+from .upkeep import forget
 
 _MOST = 20
 
@@ -32,33 +35,73 @@ def examine(path: str | Path) -> list[str]:
         try:
             open_database(copy, "normal").close()
         except StoreError as error:
-            found.append(str(error).replace(str(copy), str(path)))
+            found.append(_unasked(error).replace(str(copy), str(path)))
     with _copy(path) as copy:
-        try:
-            with contextlib.closing(connect(copy)) as connection:
-                rows = fetch(connection, f"PRAGMA integrity_check({_MOST})")
-                found += [f"{path}: {row[0]}" for row in rows if row[0] != "ok"]
-                found += [f"{path}: {bad}" for bad in bad_blobs(connection)]
-        except apsw.Error as error:
-            found.append(str(store_error(path, error)))
+        found += [f"{path}: {said}" for said in examine_open(copy)]
     return found
 
 
-def salvage(path: str | Path, to: str | Path) -> int:
-    """Save everything that can be read of the store at `path` to the new file `to`; returns the
-    number of runs in it. Raises StoreError when nothing can be read, or `to` exists."""
+def examine_open(path: Path) -> list[str]:
+    """The same of a store that could be opened, and may be in use: as it is at this moment, where it is."""
+    found: list[str] = []
+    try:
+        with contextlib.closing(connect(path)) as connection:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.execute("BEGIN")  # One state of it, whatever is written meanwhile.
+            rows = fetch(connection, f"PRAGMA integrity_check({_MOST})")
+            found += [row[0] for row in rows if row[0] != "ok"]
+            found += [bad.said for bad in bad_values(connection)]
+    except apsw.Error as error:
+        found.append(_unasked(store_error(path, error)))
+    return found
+
+
+def _unasked(error: StoreError) -> str:
+    """Who is the doctor sends nobody to the doctor."""
+    return str(error).replace(ASK, "")
+
+
+def salvage(path: str | Path, to: str | Path) -> tuple[int, list[str]]:
+    """Save everything that can be read of the store at `path` to the new file `to`, a sound store: the number of runs
+    in it, and what is damaged. A run or definition of which something is damaged is left out. Raises StoreError when
+    nothing can be read, or `to` exists. The process that uses the store, if any, should have ended."""
     path, to = Path(path), Path(to)
-    if to.exists():
-        raise StoreError(f"{to} is there already; name a new file")
+    try:
+        os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # Like a store: for its owner only.
+    except FileExistsError:
+        raise StoreError(f"{to} is there already; name a new file") from None
+    except OSError as error:
+        raise StoreError(f"{to} cannot be created: {error.strerror}") from error
+    try:
+        return _saved(path, to)
+    except BaseException:
+        to.unlink(missing_ok=True)
+        raise
+
+
+def _saved(path: Path, to: Path) -> tuple[int, list[str]]:
     with _copy(path) as copy:
         try:
             with contextlib.closing(connect(copy)) as connection:
                 connection.execute("VACUUM INTO ?", (str(to),))
             with contextlib.closing(connect(to, create=True)) as saved:
-                return int(fetch(saved, "SELECT count(*) FROM run")[0][0])
+                with saved:
+                    bad = _leave_out(saved)
+                return int(fetch(saved, "SELECT count(*) FROM run")[0][0]), bad
         except apsw.Error as error:
-            to.unlink(missing_ok=True)
             raise StoreError(f"{path}: too damaged to be saved as it is ({error}); use a backup") from error
+
+
+def _leave_out(connection: Connection) -> list[str]:
+    found = list(bad_values(connection))
+    forget(connection, {bad.run for bad in found if bad.run is not None})
+    for bad in found:
+        if bad.definition is not None:
+            for table in ("definition", "version"):
+                connection.execute(f"DELETE FROM {table} WHERE kind = ? AND id = ?", bad.definition)
+        if bad.blob is not None:
+            connection.execute("DELETE FROM blob WHERE hash = ?", (bad.blob,))
+    return [bad.said for bad in found]
 
 
 @contextlib.contextmanager

@@ -128,7 +128,8 @@ class RunRow:
     `epoch` counts the owners; `spent` is seconds of execution; `due` is when a `waiting` run goes on
     even if nothing comes, None for never. `current_node` and `spent` of a
     live run may be some seconds old. In lists `input`, `context`, `document` and `result` are
-    left out (None): they may be large, and `get_run` has them.
+    left out (None): they may be large, and `get_run` has them. There `damaged` says what of the row cannot be read;
+    `get_run` raises it.
     """
 
     id: str
@@ -154,6 +155,7 @@ class RunRow:
     parent: str | None = None
     due: float | None = None
     forked_from: str | None = None
+    damaged: str = ""
 
 
 class Live(Protocol):

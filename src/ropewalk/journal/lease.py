@@ -17,7 +17,9 @@ from typing import Literal
 
 import orjson
 
+from ..errors import StoreError
 from ..frozen import dataclass
+from .blobs import ASK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,12 @@ class Owner:
         return orjson.dumps(asdict(self)).decode()
 
     @staticmethod
-    def load(text: str) -> Owner:
-        return Owner(**orjson.loads(text))
+    def load(text: str, run: str = "a run") -> Owner:
+        """Raises StoreError for what is none: it names the run."""
+        try:
+            return Owner(**orjson.loads(text))
+        except (orjson.JSONDecodeError, TypeError) as error:
+            raise StoreError(f"{run}: its owner {text[:80]!r} is damaged ({error}){ASK}") from error
 
 
 def me() -> Owner:
@@ -63,6 +69,14 @@ def judge(owner: Owner | None) -> Literal["live", "dead", "unknown"]:
     if owner.host == here.host and owner.boot and here.boot and owner.boot != here.boot:
         return "dead"  # The machine has been started anew since.
     return "unknown"
+
+
+def judge_text(text: str | None) -> Literal["live", "dead", "unknown"]:
+    """The same of an owner as it is stored. Of one that cannot be read only the lease can tell."""
+    try:
+        return judge(Owner.load(text) if text else None)
+    except StoreError:
+        return "unknown"
 
 
 def started(pid: int) -> str | None:

@@ -13,7 +13,7 @@ from .connection import fetch
 from .postgres_schema import prepare
 from .postgres_session import Session, driver, target
 from .postgres_writer import PostgresWriter, store_error
-from .sql_rows import bad_blobs
+from .soundness import bad_values
 from .sql_store import SqlStore
 
 
@@ -33,12 +33,12 @@ class PostgresStore(SqlStore):
 
 def examine(url: str) -> tuple[str, list[str]]:
     """Where the store is, without a password and with the server's version; and what is wrong with it,
-    a sentence each. Reads every big value."""
+    a sentence each. Reads every value."""
     where = target(url)
     try:
         with contextlib.closing(Session(where)) as session:
             prepare(session, where)
             version = fetch(session, "SELECT current_setting('server_version')")[0][0]
-            return f"{where.name} (Postgres {version})", list(bad_blobs(session))
+            return f"{where.name} (Postgres {version})", [bad.said for bad in bad_values(session)]
     except driver().Error as error:
         raise store_error(where.name, error) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -10,7 +10,7 @@ import orjson
 from ..errors import Fenced, JournalConflict, StoreError
 from ..uncollected import uncollected
 from ..values import Json
-from .blobs import Blob, Packed, is_ref, unpack
+from .blobs import ASK, Blob, Packed, is_ref, unpack
 from .connection import Connection, fetch
 from .journal import DECISIONS, Entry, Key, RunRow
 from .lease import Owner
@@ -41,7 +41,8 @@ _RUN: Final = """
 _RESULTS: Final = """CASE WHEN status IN ('running', 'waiting') THEN
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')
             AND entry.path NOT LIKE '%/%') ELSE result_count END"""
-_LARGE: Final = ", input, context, document, result"
+_COLUMNS: Final = ("input", "context", "document", "result")
+_LARGE: Final = f", {', '.join(_COLUMNS)}"
 _SPENT: Final = f"CASE status WHEN 'running' THEN {SPENT} ELSE spent END"
 RUN: Final = _RUN.format(results="result_count", spent="spent", more=_LARGE)
 RUN_SO_FAR: Final = _RUN.format(results=_RESULTS, spent=_SPENT, more=_LARGE)  # goes through a running run's entries
@@ -99,49 +100,51 @@ def keep(connection: Connection, value: Packed, run: int) -> bytes | None:
     return value.ref
 
 
-def load(connection: Connection, data: bytes | None) -> Json:
-    """The value a column stands for."""
+def load(connection: Connection, data: bytes | None, place: str = "a value of the store") -> Json:
+    """The value a column stands for. Raises StoreError for one that is damaged; `place` says where it stands."""
     if data is None:
         return None
     if is_ref(data):
         found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ?", (data[1:],))
-        data = unpack(data, found[0] if found else None)
-    return orjson.loads(data)
-
-
-def bad_blobs(connection: Connection) -> Iterator[str]:
-    """Reads every big value: what is wrong with those that are not what was stored."""
-    for (hash,) in fetch(connection, "SELECT hash FROM blob"):
-        found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ?", (hash,))
-        try:
-            unpack(b"\0" + hash, found[0] if found else None)
-        except StoreError as error:
-            yield str(error)
+        data = unpack(data, found[0] if found else None, place)
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise StoreError(f"{place} is damaged, it is no JSON ({error}){ASK}") from error
 
 
 @uncollected
 def entries(connection: Connection, seq: int) -> list[Entry]:
     """Everything recorded of a run, in order."""
     loads = orjson.loads
-    return [
-        Entry(
-            path,
-            kind,
-            node,
-            None if data is None else load(connection, data) if data[:1] == b"\0" else loads(data),
-            digest,
-            started,
-            ended,
-        )
-        for path, kind, node, data, digest, started, ended in fetch(connection, _ENTRIES, (seq,))
-    ]
+    rows = fetch(connection, _ENTRIES, (seq,))
+    try:
+        return [
+            Entry(
+                path,
+                kind,
+                node,
+                None if data is None else load(connection, data) if data[:1] == b"\0" else loads(data),
+                digest,
+                started,
+                ended,
+            )
+            for path, kind, node, data, digest, started, ended in rows
+        ]
+    except (orjson.JSONDecodeError, StoreError):
+        [(id,)] = fetch(connection, "SELECT id FROM run WHERE seq = ?", (seq,)) or [(f"#{seq}",)]
+        for path, kind, _, data, *_ in rows:
+            load(connection, data, f"run {id}, {path} ({kind})")  # The first that is damaged is named.
+        raise
 
 
 def waits(connection: Connection) -> dict[str, list[Entry]]:
     """Of the runs that go on and have come to a wait: its entries, and what ended without what it gave."""
     found: dict[str, list[Entry]] = {}
     for id, path, kind, node, data, started, ended in fetch(connection, _WAITS, ()):
-        found.setdefault(id, []).append(Entry(path, kind, node, load(connection, data), "", started, ended))
+        found.setdefault(id, []).append(
+            Entry(path, kind, node, load(connection, data, f"run {id}, {path} ({kind})"), "", started, ended)
+        )
     return found
 
 
@@ -173,7 +176,10 @@ def _run(
     spent: float,
     *large: bytes | None,
 ) -> RunRow:
-    input, context, document, result = [load(connection, value) for value in large] or [None] * 4
+    input, context, document, result = [
+        load(connection, value, f"run {id}: its {column}") for column, value in zip(_COLUMNS, large, strict=False)
+    ] or [None] * 4
+    failure, process, damaged = _told(connection, id, error, owner, light=not large)
     return RunRow(
         id=id,
         kind=kind,
@@ -187,8 +193,8 @@ def _run(
         started_at=started_at,
         ended_at=ended_at,
         result=result,
-        error=load(connection, error),
-        owner=str(Owner.load(owner)) if owner else "",
+        error=failure,
+        owner=process,
         epoch=epoch,
         spent=spent,
         current_node=node,
@@ -198,7 +204,22 @@ def _run(
         parent=parent,
         due=due,
         forked_from=forked_from,
+        damaged=damaged,
     )
+
+
+def _told(
+    connection: Connection, id: str, error: bytes | None, owner: str | None, *, light: bool
+) -> tuple[Json, str, str]:
+    """A run's error and its owner's name; in lists (`light`) also what of them is damaged, where others raise it: one
+    bad row does not take a list away."""
+    try:
+        failure = load(connection, error, f"run {id}: its error")
+        return failure, str(Owner.load(owner, f"run {id}")) if owner else "", ""
+    except StoreError as bad:
+        if not light:
+            raise
+        return {"type": "StoreError", "message": str(bad)}, "", str(bad)
 
 
 @uncollected

@@ -27,7 +27,7 @@ _ENTRY: Final = f"""
 def signals(connection: Connection, seq: int, where: str = "", *values: str | float) -> list[Signal]:
     """The signals of a run in order."""
     return [
-        Signal(id=id, name=name, payload=load(connection, payload), sent=sent, taken=taken)
+        Signal(id=id, name=name, payload=load(connection, payload, f"the signal {id} ({name})"), sent=sent, taken=taken)
         for id, name, payload, sent, taken in fetch(connection, _SIGNALS.format(where), (seq, *values))
     ]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from .connection import AMONG, Connection, fetch, numbers
 from .journal import Pruned, RunRow
-from .lease import Owner, judge
+from .lease import judge_text
 from .sql_rows import RUN_LIGHT, runs
 from .versions import drop_unused
 
@@ -45,7 +45,7 @@ def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRo
     rows = fetch(
         connection, "SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' ORDER BY seq"
     )
-    verdicts = {text: judge(Owner.load(text) if text else None) for text in {row[1] for row in rows}}
+    verdicts = {text: judge_text(text) for text in {row[1] for row in rows}}
     now = time.time()
     gone = [
         seq
@@ -120,6 +120,11 @@ def _prune_some(
     if not dry:
         _delete(connection, every)
     return some, size
+
+
+def forget(connection: Connection, some: Iterable[int]) -> None:
+    """Delete these runs, whatever their status, with their parts."""
+    _delete(connection, (numbers(seq for (seq,) in fetch(connection, _PARTS, (numbers(some),))),))
 
 
 def _delete(connection: Connection, gone: tuple[str]) -> None:

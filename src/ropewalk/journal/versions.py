@@ -66,7 +66,7 @@ def _definition(connection: Connection, row: Sequence[Any]) -> Definition:
         kind=kind,
         id=id,
         name=name,
-        document=load(connection, document),
+        document=load(connection, document, f"definition {id} ({kind}), version {number}: its document"),
         fingerprint=fingerprint,
         created=created,
         run_count=count,

@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from ...config import Config, find, read_config
 from ...errors import RopewalkError
@@ -21,6 +23,7 @@ from ...errors.given import install
 from ...fitting import asks_model, misplaced
 from ...frozen import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres
+from ...journal.blobs import ASK
 from ...journal.walfile import orphan
 from ...source import visible
 from .answer import Answer
@@ -36,6 +39,12 @@ _PACKAGES = ("ropewalk", "cyclopts", "rich", "orjson", "pyyaml", "jsonschema-rs"
 _EXTRA_PACKAGES = ("mcp", "httpx2", "psycopg")
 _DEFINITIONS = (".yaml", ".yml", ".json")
 _MOST_RUNS = 1000
+_MOST_DAMAGE = 20
+_NEXT = (
+    "; what comes next: end what uses the store, copy it with its -wal file to a safe place, have `doctor --save FILE`"
+    " write what can be read to a new store, and go on with that or with a backup"
+)
+_BACKUP = "; what comes next: a backup of your server, or `ropewalk store copy` of what can be read"
 _MARK = {"ok": "✓", "note": "-", "fault": "✗"}
 
 
@@ -48,14 +57,24 @@ class Finding:
     said: str
 
 
-def doctor(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+def doctor(
+    *,
+    save: Annotated[
+        Path | None, Parameter(help="Write what can be read of a damaged store to this new file, a sound store.")
+    ] = None,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
     """Check this installation, the store and every configured server; exit code 1 when something is wrong."""
     found = [*_installed(), _node(), _project(directory(None, project))]
     try:
         config = read_config(directory(None, project))
         with_app(_opened(found, config, store), project=project, store=store, lenient=True)
     except RopewalkError as error:
-        found.append(Finding("project", "fault", str(error)))
+        found.append(Finding("project", "fault", _next(str(error))))
+    if save is not None:
+        found += _saved(directory(None, project), store, save)
     faults = [f for f in found if f.state == "fault"]
     wide = max(len(f.name) for f in found)
     lines = [visible(f"{_MARK[f.state]} {f.name.ljust(wide)}  {f.said}") for f in found]
@@ -269,37 +288,53 @@ def _unmade(address: str, config: Config, given: str | None) -> Finding | None:
 
 
 def _store(app: App, address: str) -> Finding:
-    """Opening it checks that it is ours and of this version; every page is checked on top."""
+    """Opening it checks that it is ours and of this version; every page and every value is checked on top."""
+    said: list[str] = []
     try:
         runs = len(app.runs.list(limit=_MOST_RUNS))
         if is_postgres(address):
             from ...journal.postgres import examine
 
             where, found = examine(address)
-            address, said = where, "; ".join(found)
+            address, said = where, found
         else:
-            said = _damage(address) or ""
+            from ...journal.doctor import examine_open
+
+            file = file_of(address)
+            said = examine_open(file) if file is not None else []
     except RopewalkError as error:
-        return Finding("store", "fault", str(error))
+        return Finding("store", "fault", _next(str(error)))
     if said:
-        return Finding("store", "fault", f"{address} is damaged ({said}); copy it away, then start with a new one")
+        more = f"; and {len(said) - _MOST_DAMAGE:,} more" if len(said) > _MOST_DAMAGE else ""
+        told = f"{'; '.join(said[:_MOST_DAMAGE])}{more}"
+        return Finding("store", "fault", f"{address} is damaged: {told}{_NEXT if file_of(address) else _BACKUP}")
     schema = app.store.schema
     version = "" if schema is None else f", version {schema} of its schema"
     return Finding("store", "ok", f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs")
 
 
-def _damage(address: str) -> str | None:
-    import apsw
+def _next(said: str) -> str:
+    """What comes next, where others say that this command is to be asked."""
+    return said.replace(ASK, _NEXT)
 
-    path = Path(address.removeprefix("sqlite:///"))
-    if not path.is_file():
-        return None
+
+def _saved(where: Path, given: str | None, to: Path) -> Iterator[Finding]:
+    """What can be read of the store, written to a new file; the App is closed by now."""
+    from ...journal.doctor import salvage
+
     try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            said = str(connection.pragma("quick_check"))
-        finally:
-            connection.close()
-    except apsw.Error as error:
-        return str(error)
-    return None if said == "ok" else said
+        config = read_config(where)
+        file = file_of(given or config.store, config.directory)
+        if file is None:
+            yield Finding(
+                "saved", "fault", "only a store in a file is saved so; use your server's backup, or store copy"
+            )
+            return
+        runs, bad = salvage(file, to)
+    except RopewalkError as error:
+        yield Finding("saved", "fault", str(error))
+        return
+    yield Finding("saved", "ok", f"{to}, a sound store with {runs:,} runs: go on with --store {to}, or [store] url")
+    if bad:
+        more = f"; and {len(bad) - _MOST_DAMAGE:,} more" if len(bad) > _MOST_DAMAGE else ""
+        yield Finding("left out", "fault", "; ".join(bad[:_MOST_DAMAGE]) + more)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter, validators
 
+from ...errors import StoreError
 from ...events import Event
 from ...journal.address import Unmade
 from ...source import visible
@@ -59,8 +60,6 @@ def ls(
     begin, end = instant(since, "--since"), instant(until, "--until")
 
     async def work(app: App, _: Interrupts) -> Answer:
-        from ...runs import summary
-
         if after is not None and app.runs.row(after) is None:
             raise unknown_run(app, after)
         rows = app.runs.list(
@@ -76,6 +75,7 @@ def ls(
         )
         if isinstance(app.store, Unmade) and app.store.given:
             tell(f"there is no store at {app.store.path} yet")
+        _tell_damage(rows)
         now = time.time()
         standing = app.runs.standing(rows)
         table = [
@@ -83,7 +83,7 @@ def ls(
                 r.id,
                 r.name,
                 r.kind,
-                standing.get(r.id, r.status),
+                "damaged" if r.damaged else standing.get(r.id, r.status),
                 moment(r.started_at),
                 _took(_so_far(app, r) if standing.get(r.id) == "interrupted" else r, now, standing),
                 *_counts(r),
@@ -91,18 +91,32 @@ def ls(
             for r in rows
         ]
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
-        data = [
-            {**summary(r), "interrupted": standing.get(r.id) == "interrupted", "queued": standing.get(r.id) == "queued"}
-            for r in rows
-        ]
+        data = [_listed(r, standing.get(r.id)) for r in rows]
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
 
 
+def _tell_damage(rows: Iterable[RunRow]) -> None:
+    for row in rows:
+        if row.damaged:
+            tell(row.damaged)
+
+
+def _listed(row: RunRow, standing: str | None) -> dict[str, Any]:
+    from ...runs import summary
+
+    damaged = {"damaged": row.damaged} if row.damaged else {}
+    return {**summary(row), "interrupted": standing == "interrupted", "queued": standing == "queued", **damaged}
+
+
 def _so_far(app: App, row: RunRow) -> RunRow:
     """The row with all that the run had executed when its process died."""
-    return app.store.get_run(row.id, so_far=True) or row
+    try:
+        return app.store.get_run(row.id, so_far=True) or row
+    except StoreError as error:  # The other runs are listed all the same.
+        tell(str(error))
+        return row
 
 
 def _counts(row: Any) -> tuple[int, int]:
