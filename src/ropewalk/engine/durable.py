@@ -84,7 +84,7 @@ def call(
                 timer = Deadline(began + seconds, run_.watch)
                 try:
                     raw = await start(args)
-                    if timer.late or run_.ending:
+                    if timer.late or (run_.ending and timer.task.cancelling() > timer.before):
                         raise asyncio.CancelledError  # as in `in_time`
                 except BaseException as exc:  # noqa: BLE001 - it goes on
                     error = raised(exc, timer, failed, tool, seconds)

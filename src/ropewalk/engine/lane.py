@@ -43,6 +43,10 @@ class Lane:
         self.late_since = 0.0
         self.least: float | None = None  # seconds that the strictest node of the program may take
 
+    def cancelled(self) -> bool:
+        """Whether its task has been told to end."""
+        return self.task.cancelling() > self.before
+
     def forgive(self) -> None:
         """Take back a cancellation that the tool it was meant for did not let through."""
         if self.late is not None:

@@ -64,7 +64,7 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
                     value = start(frame)
                     if waits:
                         value = await value
-                        if lane.late is not None or run_.ending:
+                        if lane.late is not None or (run_.ending and lane.cancelled()):
                             raise asyncio.CancelledError  # the tool kept its own to itself: this comes too late
                         if take is not None:
                             raw, value = value, take(value)
@@ -174,7 +174,7 @@ async def _play(work: _Work, frame: Frame) -> Yield:
                     value = start(frame)
                     if waits:
                         value = await value
-                        if lane.late is not None or run_.ending or spill.closing:
+                        if lane.late is not None or ((run_.ending or spill.closing) and lane.cancelled()):
                             raise asyncio.CancelledError
                         if take is not None:
                             raw, value = value, take(value)
