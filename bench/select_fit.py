@@ -1,6 +1,6 @@
 """Fit the weights of the selector's features, honestly: on all sets but one, and report that one.
 
-    python bench/select_fit.py FOLDER... [--minilm] [--write]
+    python bench/select_fit.py FOLDER... [--minilm] [--sure N] [--write]
 
 Each folder holds tools.jsonl and queries.jsonl (see select_data.py). The weights are of a linear model with a softmax
 over the candidates of each way to read a request (see hybrid.chances), every set counting the same, none below zero,
@@ -9,7 +9,7 @@ to believe of tools nobody has seen. Then half of the requests of all sets are f
 measured, and the other way round: that is for other requests. Then all are fitted together; with --write that goes to
 src/ropewalk/select/weights.py. How sure a score makes one (SURE) is fitted on requests that have a tool, which is or is
 not in the first five, and on requests that have none: in each set those of the other sets, and in registries of some
-tools of a set those for its other tools.
+tools of a set those for its other tools. So that is for sets of different things: --sure says how many of them are.
 """
 
 from __future__ import annotations
@@ -213,6 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--minilm", nargs="?", const="", help="fit with MiniLM too (an ONNX file)")
+    parser.add_argument("--sure", type=int, help="fit SURE on so many folders, the first: none has tools for another's")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     sets = [load(folder) for folder in given.folders]
@@ -235,19 +236,23 @@ def main() -> None:
         found = fit(cases, used)
         for one, have in zip(sets, cases, strict=True):
             report(f"{one.name}, fitted on all", have, found)
-        certain[name] = sure([part for of in parts for part in of], found)
+        apart = parts if given.sure is None else asked(sets[: given.sure], model)
+        certain[name] = sure([part for of in apart for part in of], found)
         tables[name.upper()] = {NAMES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
     if given.write:
-        write(tables, certain, [one.name for one in sets])
+        write(tables, certain, [one.name for one in sets], given.sure)
 
 
-def write(tables: dict[str, dict[str, float]], certain: dict[str, dict[str, float]], names: list[str]) -> None:
+def write(
+    tables: dict[str, dict[str, float]], certain: dict[str, dict[str, float]], names: list[str], first: int | None
+) -> None:
     def lines(table: dict[str, float]) -> str:
         return "".join(f'    "{key}": {value},\n' for key, value in table.items())
 
     head = '"""The weights of the features (see features.NAMES), and how sure a score makes one.\n\n'
-    made = f"Made by `bench/select_fit.py --write` on the sets {', '.join(names)}, each counting the same."
-    head += f'{fill(made, 110)}\nPLAIN is without a model, MODEL with one; SURE is for either.\n"""\n\n'
+    made = f"Made by `bench/select_fit.py --write` on the sets {', '.join(names)}, each counting the same. PLAIN is "
+    made += f"without a model, MODEL with one; SURE is for either, fitted on {', '.join(names[:first])}."
+    head += f'{fill(made, 110)}\n"""\n\n'
     text = f"{head}from __future__ import annotations\n\nfrom typing import Final\n\n"
     for name, table in tables.items():
         text += f"{name}: Final[dict[str, float]] = {{\n{lines(table)}}}\n"
