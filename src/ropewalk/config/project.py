@@ -79,14 +79,8 @@ def find(directory: Path) -> Path | None:
         if file.is_file():
             return file
         if os.path.lexists(file):  # somebody means a project, which nobody can read
-            why = (
-                "is a directory"
-                if file.is_dir()
-                else "is a link that leads nowhere"
-                if file.is_symlink()
-                else "is none"
-            )
-            raise ConfigError(f"{named(file)} must be a file; it {why}")
+            what = "a link that leads nowhere" if file.is_symlink() and not file.exists() else "none"
+            raise ConfigError(f"{named(file)} must be a file; it is {'a directory' if file.is_dir() else what}")
     return None
 
 
@@ -98,7 +92,7 @@ def _store(table: TomlFile | None, url: str | None, home: Path, environ: Mapping
         url = fill(url, environ)
     except KeyError as unset:
         table.wrong(("store", "url"), f"[store] url: the environment variable {unset.args[0]} is not set")
-    if url == "memory" or url.removeprefix("sqlite:///").startswith((":memory:", "file:")) or url.lower() == "memory":
+    if url.lower() == "memory" or url.removeprefix("sqlite:///").startswith((":memory:", "file:")):
         return url  # memory, or what is no file: whoever opens it says so
     scheme, colon, rest = url.partition("://")
     if not colon:

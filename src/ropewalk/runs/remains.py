@@ -31,7 +31,8 @@ def remains(row: RunRow, history: Iterable[Entry]) -> Remains:
     into = dict(_variables(nodes))
     results: dict[str, Json] = {}
     written: list[tuple[str, str, Json]] = []
-    for step in steps(history, row):
+    taken = list(steps(history, row))
+    for step in taken:
         name, done = str(step["node"]), step["status"] in ("ok", "skipped") and step["kind"] in ("call", "node", "skip")
         if not done or "value" not in step:
             continue
@@ -39,7 +40,7 @@ def remains(row: RunRow, history: Iterable[Entry]) -> Remains:
             results[name] = step["value"]
         if name in into and step["status"] == "ok":
             written.append((_outermost(str(step["path"]), outer), into[name], step["value"]))
-    finished = {str(step["node"]) for step in steps(history, row) if step["status"] == "ok"}
+    finished = {str(step["node"]) for step in taken if step["status"] == "ok"}
     variables = {**_given(document), **_given(row.context)}
     variables |= {name: value for around, name, value in written if around in finished}
     return Remains(results, variables)
