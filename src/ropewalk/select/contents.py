@@ -120,3 +120,11 @@ def signatures(texts: list[list[int]], width: int) -> Array:
     flags[np.arange(len(texts)).repeat([len(bits) for bits in texts]), [bit for bits in texts for bit in bits]] = 1
     rows: Array = np.packbits(flags, axis=1).view(np.uint64)
     return rows
+
+
+def signature(bits: list[int]) -> int:
+    """One row of BITS as `signatures` makes them, as a number: its bytes in their order, the highest first."""
+    row = 0
+    for bit in bits:
+        row |= 1 << BITS - 1 - bit
+    return row

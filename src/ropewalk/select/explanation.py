@@ -18,7 +18,7 @@ ASKED_BEFORE: Final = "asked before"  # what requests remembered add, beside fea
 
 
 def fields_of(bits: int) -> list[Json]:
-    return list(_named(bits))
+    return _named(bits).copy()
 
 
 @lru_cache(maxsize=64)
@@ -41,21 +41,22 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     place = place_of[column]
     hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
     ours = (place >= 0).nonzero()[0]
-    both = zip(*[one[ours].tolist() for one in (row, place, likeness, fields)], strict=True)
+    alike = np.round(likeness[ours].astype(np.float64), 2)
+    both = zip(row[ours].tolist(), place[ours].tolist(), alike.tolist(), fields[ours].tolist(), strict=True)
     for term, result, like, bits in both:  # the most alike come last
         hits[result][term] = (like, bits)
-    adds = ranking.features.take(columns, axis=0).astype(np.float64) * weight_row(ranking.with_model)
-    before = np.zeros(len(columns)) if ranking.added is None else ranking.added[columns]
-    adds = np.column_stack((adds, before))
+    adds = np.round(ranking.features[columns] * weight_row(ranking.with_model), 3).tolist()
+    before = [0.0] * len(places) if ranking.added is None else np.round(ranking.added[columns], 3).tolist()
     made: list[dict[str, Json]] = []
-    for having, values in zip(hits, np.round(adds, 3).tolist(), strict=True):
+    for having, values, learnt in zip(hits, adds, before, strict=True):
         said: dict[str, Json] = {}
         everywhere = 0
-        for term, (like, bits) in sorted(having.items()):
-            said[terms[term].plain] = {"likeness": round(like, 2), "fields": fields_of(bits)}
+        for term in sorted(having):
+            like, bits = having[term]
+            said[terms[term].plain] = {"likeness": like, "fields": fields_of(bits)}
             everywhere |= bits
-        features: dict[str, Json] = {
-            name: value for name, value in zip((*NAMES, ASKED_BEFORE), values, strict=True) if value
-        }
+        features: dict[str, Json] = {name: value for name, value in zip(NAMES, values, strict=True) if value}
+        if learnt:
+            features[ASKED_BEFORE] = learnt
         made.append({"strategy": "hybrid", "fields": fields_of(everywhere), "terms": said, "features": features})
     return made

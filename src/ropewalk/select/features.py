@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .contents import BITS, pairs_of, signatures, trigrams
+from .contents import BITS, pairs_of, signature, trigrams
 from .index import FIELD_BITS, FIELD_MASK, Index, unpacked
 from .lexicon import lexicon, products
 from .request import Request, Term
@@ -335,37 +335,46 @@ class Candidates:
 
     def _letters(self, slots: Array, out: Array) -> None:
         """The pairs of neighbouring words that each way shares with a tool, and how much of its name's letters."""
-        index, inside, terms = self.index, self.reading.inside, self.reading.request.terms
-        telling = [n for n, term in enumerate(terms) if term.weight > 0.2]
-        marks = _united([_trigrams(terms[n].plain) for n in telling], inside[:, telling])
-        both = self.reading.request.pairs
-        first, second = zip(*both, strict=True) if both else ((), ())
-        pairs = _united([_pair(terms[a].stem, terms[b].stem) for a, b in both], inside[:, first] & inside[:, second])
-        asked = np.concatenate((marks, pairs), axis=1).T.copy()
+        index = self.index
+        marks, pairs = self._asked(len(self.reading.inside))
+        rows = b"".join([bits.to_bytes(BITS // 8) for bits in (*marks, *pairs)])
+        asked: Array = np.frombuffer(rows, np.uint64).reshape(2, len(marks), -1)
+        asked = asked.transpose(0, 2, 1).reshape(-1, len(marks))
         theirs = index.marks.take(slots, axis=0).T.copy()
         shared = np.bitwise_count(theirs[:, None] & asked[:, :, None])
-        alike = shared.reshape(2, len(asked) // 2, len(inside), len(slots)).sum(1, np.uint16)
-        out[4] = alike[1] / np.minimum(np.bitwise_count(pairs).sum(1, np.float32) + 1, 8)[:, None]
+        alike = shared.reshape(2, -1, len(marks), len(slots)).sum(1, np.uint16)
+        most = [[min(bits.bit_count() + 1, 8)] for bits in pairs]
+        out[4] = alike[1] / np.array(most, np.float32)
         out[5] = alike[0] / index.trigram_counts[slots]
 
-
-def _united(bits: list[bytes], inside: Array) -> Array:
-    """Which of these bits each way to read a request has, by which of them are inside of it."""
-    if not bits:
-        return np.zeros((len(inside), BITS // 64), np.uint64)
-    rows: Array = np.frombuffer(b"".join(bits), np.uint64).reshape(len(bits), -1)
-    united: Array = np.bitwise_or.reduce(inside[:, :, None] * rows, axis=1)
-    return united
+    def _asked(self, ways: int) -> tuple[list[int], list[int]]:
+        """The bits of the trigrams, and those of the pairs of words, that each way to read the request has."""
+        request = self.reading.request
+        marks, pairs = [0] * ways, [0] * ways
+        terms = request.terms
+        for term in terms:
+            if term.weight > 0.2:
+                bits = _trigrams(term.plain)
+                marks[0] |= bits
+                for clause in term.clauses if ways > 1 else ():
+                    marks[clause + 1] |= bits
+        for a, b in request.pairs:
+            first, second = terms[a], terms[b]
+            bits = _pair(first.stem, second.stem)
+            pairs[0] |= bits
+            for clause in first.clauses & second.clauses if ways > 1 else ():
+                pairs[clause + 1] |= bits
+        return marks, pairs
 
 
 @lru_cache(maxsize=50_000)
-def _trigrams(word: str) -> bytes:
-    return signatures([trigrams(word)], BITS).tobytes()
+def _trigrams(word: str) -> int:
+    return signature(trigrams(word))
 
 
 @lru_cache(maxsize=50_000)
-def _pair(first: str, second: str) -> bytes:
-    return signatures([pairs_of([first, second])], BITS).tobytes()
+def _pair(first: str, second: str) -> int:
+    return signature(pairs_of([first, second]))
 
 
 # By the bits of the fields: in the description, in parameters.
