@@ -38,6 +38,14 @@ async def busy() -> int:
 
 
 @tool
+async def slow() -> int:
+    """Holds the loop for a while, and then lets others have it."""
+    await busy()
+    await asyncio.sleep(0)
+    return 1
+
+
+@tool
 async def stubborn() -> str:
     """Goes on for a while, whatever it is told."""
     for _ in range(8):
@@ -96,6 +104,26 @@ async def test_others_have_their_turns_and_stop_is_heard(app: App) -> None:
     done = await asyncio.wait_for(running, 10)
     stopping.join()
     assert done["status"] == "stopped"
+
+
+async def test_a_run_whose_tools_suspend_gives_no_more_turns_than_they_do() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while not over:
+            turns += 1
+            await asyncio.sleep(0)
+
+    over = False
+    async with App("memory", tools=[slow]) as app:
+        nodes = [{"id": f"n{n}", "type": "TOOL", "tool": "slow"} for n in range(10)]
+        counting = asyncio.ensure_future(others())
+        done = await executed(app, {"nodes": nodes})
+        over = True
+        await counting
+    assert done["success"]
+    assert turns < 15  # ten of the tools, and a few around the run
 
 
 LATE = {

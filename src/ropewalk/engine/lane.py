@@ -74,7 +74,7 @@ class Timer(Protocol):
 class Watch:
     """The one timer of an event loop for all its lanes and exact deadlines."""
 
-    __slots__ = ("by_task", "handle", "loop", "timers", "when")
+    __slots__ = ("asked", "by_task", "handle", "loop", "rounds", "timers", "when")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -82,6 +82,17 @@ class Watch:
         self.timers: dict[Timer, None] = {}
         self.handle: asyncio.TimerHandle | None = None
         self.when = float("inf")
+        self.rounds, self.asked = 0, False
+
+    def round(self) -> int:
+        """A number that is another one when the loop has come round since it was last asked for."""
+        if not self.asked:
+            self.asked = True
+            self.loop.call_soon(self._comes_round)
+        return self.rounds
+
+    def _comes_round(self) -> None:
+        self.asked, self.rounds = False, self.rounds + 1
 
     def add(self, lane: Lane, limit: float | None, now: float) -> None:
         """Watch the lane of its task; no node of it is late before `limit` seconds are over."""

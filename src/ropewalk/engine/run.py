@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .waits import Waits
 
 Watcher = Callable[[Event], None]
-TURN = 0.02  # seconds that a run may have the loop to itself, but for the node that runs then
+TURN = 0.01  # seconds; a run may have the loop to itself for two of these, but for the node that runs then
 _MARKS = re.compile(r"@\d+|\[[^\]]*\]")  # of attempts, arms and rounds in a path
 
 
@@ -77,8 +77,8 @@ class Run(Lane):
 
     __slots__ = (
         "attempts", "ending", "errors", "frame", "halted", "id", "input", "log", "loop", "mono", "playing", "program",
-        "records", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall", "watch",
-        "watcher", "when",
+        "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall",
+        "watch", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +100,7 @@ class Run(Lane):
         self.secrets: dict[str, str] = {}
         self.playing = False
         self.ending = False  # no node starts any more
-        self.turn = 0.0  # when a node that ends gives the loop a turn, or is the last: see `give_way`
+        self.turn, self.round = 0.0, -1  # when a node that ends gives the loop a turn, or is the last: see `give_way`
         self.stopping = self.timeouts = 0  # how often it was cancelled to stop it, and for its timeout
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
@@ -192,10 +192,12 @@ class Run(Lane):
 
     async def give_way(self) -> None:
         """Between nodes, when `turn` is over: where nothing suspends, deadlines and stops are not heard of, and nobody
-        else has the loop."""
-        now = clock()
+        else has the loop. Where something has suspended since this was last asked, the loop has come round."""
         if not self.ending:
-            self.turn = now + TURN
+            before, self.round = self.round, self.watch.round()
+            self.turn = (now := clock()) + TURN
+            if self.round != before:
+                return
             if self.watch.when <= now:
                 self.watch.look()
         await asyncio.sleep(0)
