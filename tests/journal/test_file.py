@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +203,40 @@ def test_damaged_or_missing_blob_is_told(path: Path) -> None:
         store.close()
 
     run(test())
+
+
+# --- several connections of one process ---------------------------------------------------
+
+_TRY = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+    except OSError:
+        print("refused")
+"""
+"""Whether another process gets the lock without which SQLite does not delete a log that is in use."""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX, which a process loses by closing any descriptor")
+def test_opening_a_store_again_keeps_the_locks_of_who_has_it_open(path: Path) -> None:
+    store = SqliteStore(path)
+
+    def refused() -> bool:
+        done = subprocess.run([sys.executable, "-c", _TRY, path], capture_output=True, text=True, check=True)
+        return done.stdout == "refused\n"
+
+    assert refused()
+    again = SqliteStore(path)
+    assert refused()
+    again.list_runs()
+    again.close()
+    assert refused()
+    store.close()
+    assert not refused()
+
+
+def test_a_link_to_a_place_where_no_store_is_yet_makes_one_there(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(path)
+    SqliteStore(tmp_path / "link.db").close()
+    assert path.stat().st_size > 0

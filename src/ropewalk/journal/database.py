@@ -7,6 +7,7 @@ that is damaged.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Final, Literal
@@ -27,6 +28,7 @@ _UNCHANGED: Final = "nothing was changed"
 _CHANGED: Final = "it was met while the store was in use, what was written before stays"
 _ROOM: Final = 32_768  # The step in which SQLite lets that index grow.
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
+_making: Final = threading.Lock()
 
 
 class Moved(apsw.Error):
@@ -70,7 +72,8 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
 def store_error(path: Path, error: Exception, *, opening: bool = False) -> StoreError:
     """What the user is told about a failure of SQLite, while the store is opened or later, and what to do."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return damaged(path, str(error), _UNCHANGED if opening else _CHANGED)
+        what = "this is not a SQLite database" if isinstance(error, apsw.NotADBError) else str(error)
+        return damaged(path, what, _UNCHANGED if opening else _CHANGED)
     if isinstance(error, Moved) or not path.exists() or "no such table" in str(error):
         what = "the file was deleted, moved or replaced while it was in use; put it back, or start with a new one"
     elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(path)):
@@ -101,25 +104,30 @@ def damaged(path: Path, what: str, changed: str = _UNCHANGED) -> StoreError:
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise StoreError(f"{path} is a directory; name a file in it, such as {path / 'ropewalk.db'}")
+    """Refuse what can be no store, and make the file where there is none. What is in it only SQLite reads: closing any
+    descriptor of a file drops the locks that this process holds on it, those of its other connections too."""
     try:
-        if lost := walfile.orphan(path):
-            raise StoreError(f"{path}: {lost}")
-        with path.open("rb") as file:
-            start = file.read(16)
-        if start and start != b"SQLite format 3\0":
-            raise damaged(path, "this is not a SQLite database")
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise StoreError(f"{path}: there is no directory {path.parent}; create it first") from None
-        try:
-            # What runs saw and did is nobody else's business.
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise StoreError(f"{path} cannot be created: {error.strerror}") from error
+        if path.is_dir():
+            raise StoreError(f"{path} is a directory; name a file in it, such as {path / 'ropewalk.db'}")
+        with _making:  # No other thread connects to a new file before the descriptor that made it is closed.
+            if lost := walfile.orphan(path):
+                raise StoreError(f"{path}: {lost}")
+            if not path.exists():
+                _make(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _make(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise StoreError(f"{path}: there is no directory {path.parent}; create it first")
+    try:
+        # What runs saw and did is nobody else's business.
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:  # Another process was faster, or the link leads to itself: connecting tells.
+        return
+    except OSError as error:
+        raise StoreError(f"{path} cannot be created: {error.strerror}") from error
 
 
 def _check_log(connection: apsw.Connection, path: Path) -> None:
