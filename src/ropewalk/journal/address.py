@@ -83,6 +83,14 @@ def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path
     return None if nothing or ("/" not in url and _near(url)) else Path(url)
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is something at the path; raises StoreError where that cannot be told."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be looked for: {error.strerror}") from error
+
+
 def _near(name: str) -> str | None:
     return name.lower() if name.lower() in _SCHEMES else closest(name.lower(), _SCHEMES)
 
@@ -125,7 +133,7 @@ def _default_file(directory: Path) -> Path:
 
 
 def _sqlite(path: Path, sync: Literal["normal", "full"], existing: bool = False) -> Store:
-    if existing and not path.exists():
+    if existing and not is_there(path):
         raise StoreError(f"{path}: there is no such store")
     from .sqlite import SqliteStore  # Only those who use it pay for its import.
 

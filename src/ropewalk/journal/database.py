@@ -17,7 +17,7 @@ import apsw
 from ..errors import StoreError
 from . import walfile
 from .blobs import ASK
-from .connection import fetch
+from .connection import Connection, fetch
 from .migrations import Migrations
 
 BUSY: Final = 30.0
@@ -69,6 +69,11 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
     return connection
 
 
+def columns(connection: Connection, table: str) -> list[str]:
+    """The names of a table's columns."""
+    return [name for (name,) in fetch(connection, "SELECT name FROM pragma_table_info(?)", (table,))]
+
+
 def store_error(path: Path, error: Exception, *, opening: bool = False) -> StoreError:
     """What the user is told about a failure of SQLite, while the store is opened or later, and what to do."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
@@ -80,8 +85,10 @@ def store_error(path: Path, error: Exception, *, opening: bool = False) -> Store
         what = "the disk is full; free some space. Nothing acknowledged is lost"
     elif isinstance(error, apsw.BusyError):
         what = f"another process has been writing for more than {BUSY:g} s; find and end it (`fuser {path}`)"
+    elif isinstance(error, apsw.CantOpenError) and not os.access(path, os.R_OK):
+        what = "this user may not read it"
     elif isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)):
-        what = f"cannot be opened for writing ({error}); check who may write to it and to its directory"
+        what = f"cannot be opened ({error}); check who may read it, what is beside it (-wal, -shm) and its directory"
     elif isinstance(error, apsw.IOError):
         what = f"the disk reports an error ({error}); nothing acknowledged is lost. Check the disk, then try again"
     else:
@@ -168,6 +175,20 @@ def _use_log(connection: apsw.Connection, path: Path) -> None:
         if mode != "wal":
             raise StoreError(f"{path}: no write-ahead log is possible here (a network drive?); use a local disk")
         return
+
+
+def check_store(connection: apsw.Connection, path: Path, why: str) -> None:
+    """Refuse what is no store of this version, where nothing can be done about it: `why` it cannot be written."""
+    _check_owner(connection, path)
+    if not connection.table_exists(None, "migration"):
+        raise StoreError(f"{path} is no store yet, and none can be made of it: {why}")
+    migrations = Migrations(_MIGRATIONS)
+    version = migrations.check(connection, str(path))
+    if version < migrations.newest:
+        raise StoreError(
+            f"{path} was written by an older Ropewalk (store version {version}, this one reads {migrations.newest}),"
+            f" and cannot be brought up to date here: {why}; open it once where it can be written"
+        )
 
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:

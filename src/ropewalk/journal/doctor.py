@@ -19,6 +19,7 @@ from .blobs import ASK
 from .connection import Connection, fetch
 from .database import connect, open_database, store_error
 from .soundness import bad_values
+from .sqlite_reader import connect_to_read, unwritable
 from .upkeep import forget
 
 _MOST = 20
@@ -45,7 +46,7 @@ def examine_open(path: Path) -> list[str]:
     """The same of a store that could be opened, and may be in use: as it is at this moment, where it is."""
     found: list[str] = []
     try:
-        with contextlib.closing(connect(path)) as connection:
+        with contextlib.closing(connect_to_read(path)[0] if unwritable(path) else connect(path)) as connection:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.execute("BEGIN")  # One state of it, whatever is written meanwhile.
             rows = fetch(connection, f"PRAGMA integrity_check({_MOST})")

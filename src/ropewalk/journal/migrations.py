@@ -24,14 +24,19 @@ class Migrations:
         """The number of the last one applied; 0 for none. The table is there."""
         return int(fetch(connection, "SELECT max(number) FROM migration")[0][0] or 0)
 
-    def apply(self, connection: Connection, name: str) -> None:
-        """Apply what is missing to the store called `name`. The caller's transaction keeps others out."""
+    def check(self, connection: Connection, name: str) -> int:
+        """The same of the store called `name`; raises StoreError for a newer one than is known here."""
         version = self.version(connection)
         if version > self.newest:
             raise StoreError(
                 f"{name} was written by a newer Ropewalk (store version {version}, this one knows {self.newest});"
                 f" upgrade Ropewalk to one that knows {version}, or choose another store"
             )
+        return version
+
+    def apply(self, connection: Connection, name: str) -> None:
+        """Apply what is missing to the store called `name`. The caller's transaction keeps others out."""
+        version = self.check(connection, name)
         for number in range(version + 1, self.newest + 1):
             file = self._files[number]
             connection.execute(file.read_text())

@@ -11,6 +11,7 @@ from typing import Literal
 
 from ..errors import StoreError
 from .sql_store import SqlStore
+from .sqlite_reader import SqliteReader, unwritable
 from .sqlite_writer import SqliteWriter
 
 
@@ -20,6 +21,8 @@ class SqliteStore(SqlStore):
     `sync`: "normal" survives the death of the process, "full" that of the machine. `lease` is
     how long, in seconds, an owner on another host may be silent; `poll` how often stop requests
     of other processes are looked for.
+
+    Where this process may not write to the file it is only read: `unwritable` says why, and so does whatever writes.
     """
 
     def __init__(
@@ -28,4 +31,6 @@ class SqliteStore(SqlStore):
         if sync not in ("normal", "full"):
             raise StoreError(f"sync={sync!r} is unknown; right are 'normal' and 'full'")
         self.path = Path(path).absolute()
-        super().__init__(SqliteWriter(self.path, sync, lease, poll), lease, poll)
+        self.unwritable = unwritable(self.path)
+        made = SqliteReader(self.path, self.unwritable, lease, poll) if self.unwritable else None
+        super().__init__(made or SqliteWriter(self.path, sync, lease, poll), lease, poll)

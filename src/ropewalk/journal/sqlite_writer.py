@@ -20,7 +20,7 @@ import apsw
 from ..errors import StoreError
 from .blobs import Blob
 from .connection import Connection, fetch
-from .database import BUSY, Moved, connect, open_database, store_error
+from .database import BUSY, Moved, columns, connect, open_database, store_error
 from .inbox import Inbox, Item, Outcomes
 from .sql_rows import UPSERT, Row, why_not
 from .writer import Writer
@@ -158,7 +158,7 @@ class SqliteWriter(Writer):
         return store_error(self.path, error)
 
     def columns(self, connection: Connection, table: str) -> list[str]:
-        return [name for (name,) in fetch(connection, "SELECT name FROM pragma_table_info(?)", (table,))]
+        return columns(connection, table)
 
     def connections(self) -> Iterable[Any]:
         return [one for one in (self._reader, self.connection) if one is not None]

@@ -42,7 +42,7 @@ def orphan(path: Path) -> str | None:
     is none. The first page of a store is in its file before anything is in its log, so that looking at the log first
     finds no orphan where another process is making a store."""
     wal = beside(path)
-    if not _filled(wal) or _filled(path):
+    if not filled(wal) or filled(path):
         return None
     return (
         f"there is the log of another database beside it, {wal.name}, with what was recorded there; a new store would"
@@ -50,7 +50,8 @@ def orphan(path: Path) -> str | None:
     )
 
 
-def _filled(path: Path) -> bool:
+def filled(path: Path) -> bool:
+    """Whether there is a file with something in it."""
     try:
         return path.stat().st_size > 0
     except FileNotFoundError:
@@ -75,6 +76,24 @@ def damage(wal: Path, valid: int) -> str | None:
         before = _read(file, valid - 1, page) if valid else None
         sums = before.sums if before else struct.unpack(">II", header[24:32])
         return _after(file, valid, page, header[16:24], sums, big)
+
+
+def sound(wal: Path) -> int:
+    """How many frames of the log SQLite accepts, found without it: all up to the last commit in front of the first that
+    does not continue the one before."""
+    with wal.open("rb") as file:
+        header = file.read(_HEADER)
+        if len(header) < _HEADER:
+            return 0
+        magic, _version, page, *_, first, second = struct.unpack(">8I", header)
+        sums = (first, second)
+        number = valid = 0
+        while (frame := _read(file, number, page)) is not None and frame.salts == header[16:24]:
+            if frame.sums != _sums(frame.summed, sums, bool(magic & 1)):
+                break
+            number, sums = number + 1, frame.sums
+            valid = number if frame.commits else valid
+        return valid
 
 
 def _after(file: BinaryIO, valid: int, page: int, salts: bytes, sums: tuple[int, int], big: bool) -> str | None:

@@ -22,7 +22,7 @@ from ...errors import RopewalkError
 from ...errors.given import install
 from ...fitting import asks_model, misplaced
 from ...frozen import dataclass
-from ...journal.address import DEFAULT, file_of, is_postgres
+from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.blobs import ASK
 from ...journal.walfile import orphan
 from ...source import visible
@@ -277,7 +277,7 @@ async def _schedules(app: App) -> list[Finding]:
 def _unmade(address: str, config: Config, given: str | None) -> Finding | None:
     """A store in a file that is not there: looking at it would make it."""
     file = file_of(address)
-    if file is None or file.exists():
+    if file is None or is_there(file):
         return None
     if lost := orphan(file):
         return Finding("store", "fault", f"{address}: {lost}")
@@ -310,7 +310,11 @@ def _store(app: App, address: str) -> Finding:
         return Finding("store", "fault", f"{address} is damaged: {told}{_NEXT if file_of(address) else _BACKUP}")
     schema = app.store.schema
     version = "" if schema is None else f", version {schema} of its schema"
-    return Finding("store", "ok", f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs")
+    told = f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs"
+    unwritable = getattr(app.store, "unwritable", "")  # only a store in a file says so
+    return Finding(
+        "store", "note" if unwritable else "ok", f"{told}; can only be read: {unwritable}" if unwritable else told
+    )
 
 
 def _next(said: str) -> str:

@@ -14,7 +14,7 @@ from ...config import find, read_config
 from ...config.project import FILE
 from ...errors import ConfigError, ModelError, NotFound, StoreError
 from ...errors.given import install
-from ...journal.address import Unmade, file_of
+from ...journal.address import Unmade, file_of, is_there
 from ...journal.walfile import orphan
 from .answer import Answer
 from .exits import Interrupted
@@ -148,7 +148,7 @@ def _made(store: str | None, config: Config) -> str | Store | None:
     """The address of the store as it is: who only looks makes none."""
     address = store or config.store
     file = file_of(address, config.directory)
-    if file is None or file.exists():
+    if file is None or is_there(file):
         return address
     if lost := orphan(file):
         raise StoreError(f"{file}: {lost}")
