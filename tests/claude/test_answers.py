@@ -50,6 +50,14 @@ def test_json_is_found_and_mended(text: str) -> None:
     assert done.rounds == 1
 
 
+@pytest.mark.parametrize("shape", ['{"n": %d}', 'Here:\n```json\n{"n": %d}\n```', 'It is {"n": %d, "more": [1,'])
+def test_an_integer_past_64_bits_is_asked_for_again_and_never_changed(shape: str) -> None:
+    model = ScriptedModel(shape % (2**64 + 1), '{"n": 3}')
+    done = asyncio.run(complete_json_with_tools("go", SCHEMA, client=model))
+    assert (done.data, done.rounds) == ({"n": 3}, 2)
+    assert "- answer.n: integer past 64 bits; send it as a string" in model.requests[1].messages[-1]["content"]
+
+
 def test_json_that_does_not_fit_is_asked_for_again_with_the_reason() -> None:
     model = ScriptedModel('{"n": "three"}', "no json at all", '{"n": 3}')
     done = asyncio.run(complete_json_with_tools("go", SCHEMA, client=model))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -22,6 +23,10 @@ from ropewalk.tools.tool import Tool, ToolBackend
 class Evil(Exception):
     def __str__(self) -> str:
         raise RuntimeError("x")
+
+
+def _closed() -> None:
+    raise GeneratorExit("c")
 
 
 def _evil() -> None:
@@ -46,6 +51,7 @@ ENDS = pytest.mark.parametrize(
         (_exit, "it raised SystemExit: 3"),
         (_base, "it raised BaseException: b"),
         (_mute, "it raised SystemExit"),
+        (_closed, "it raised GeneratorExit: c"),
         (_evil, "Evil"),
     ],
 )
@@ -206,3 +212,31 @@ async def test_the_tools_own_error_is_among_the_causes_where_the_fallback_fails_
     kinds = [type(cause) for cause in causes[:3]]
     assert kinds == [NodeFailed, ExpressionError, NodeFailed]
     assert raised in causes
+
+
+@every_way
+@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "with a policy"])
+async def test_a_run_whose_coroutine_is_closed_has_not_failed(way: Way, wrapped: bool) -> None:
+    """As one that is thrown away with its loop: the tool is closed, no strategy takes that for its failure."""
+    seen: list[str] = []
+    began = asyncio.Event()
+
+    async def handler() -> None:
+        seen.append("called")
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("closed")
+
+    policy = Policy(timeout=20, retry=Retry(attempts=3), on_error=HANDLED.on_error) if wrapped else Policy()
+    running = way(flow(line(call("t", policy=policy))), Runner(index(handler)))
+    assert inspect.iscoroutine(running)
+    task = asyncio.ensure_future(running)
+    await began.wait()
+    running.close()
+    assert seen == ["called", "closed"]
+    task.cancel()
+    with pytest.raises((asyncio.CancelledError, RuntimeError)):
+        await task
+    assert seen == ["called", "closed"]

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import orjson
 
-from ..schema import compile_schema
-from ..values import Json, is_json
+from ..errors import InvalidValue
+from ..schema import Schema, compile_schema
+from ..values import Json, check_json, parsed
 
 _FENCE: Final = re.compile(r"```[A-Za-z0-9_-]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
 _STARTS: Final = 50
@@ -27,7 +28,7 @@ def read_json(text: str, schema: Json) -> tuple[Json, list[str]]:
     first: Json = None
     wrong: list[str] | None = None
     for value in _candidates(text):
-        problems = [str(problem) for problem in compiled.problems(value, "answer")]
+        problems = _problems(compiled, value)
         if not problems:
             return value, []
         if wrong is None:
@@ -35,6 +36,14 @@ def read_json(text: str, schema: Json) -> tuple[Json, list[str]]:
     if wrong is None:
         return None, ["the answer holds no JSON" if text.strip() else "the answer is empty"]
     return first, wrong
+
+
+def _problems(compiled: Schema, value: Any) -> list[str]:
+    try:
+        check_json(value, "answer")
+    except InvalidValue as error:
+        return [str(error)]  # an integer past 64 bits, say, which the model can write as text
+    return [str(problem) for problem in compiled.problems(value, "answer")]
 
 
 def correction(problems: list[str]) -> str:
@@ -69,10 +78,9 @@ def _candidates(text: str) -> Iterator[Json]:
 
 def _parsed(text: str) -> Any:
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return parsed(text)
+    except (orjson.JSONDecodeError, InvalidValue):
         return _NOTHING
-    return value if is_json(value) else _NOTHING
 
 
 def _tokens(text: str, at: int) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any, TypeAlias
 
 from ..errors import ToolTimeout
-from ..errors.foreign import PASSES
+from ..errors.foreign import passes
 from ..ir import Getter
 from ..values import NOT_JSON, Json, fresh
 from .caller import Direct
@@ -128,9 +128,9 @@ def plain(direct: Direct) -> Callable[[Args], Awaitable[Json]]:
             if lane.task.cancelling() > lane.before:
                 raise
             raise failed(RuntimeError("it was cancelled from inside")) from None
-        except PASSES:
-            raise
-        except BaseException as exc:  # noqa: BLE001 - whatever a tool raises is its failure
+        except BaseException as exc:
+            if passes(exc):
+                raise
             error = failed(exc)
             raise error from error.__cause__
         value = take(raw)
@@ -168,4 +168,4 @@ def raised(
         if not timer.alone():
             return exc  # not ours, or not ours alone
         return ToolTimeout(tool, seconds) if timer.late else failed(RuntimeError("it was cancelled from inside"))
-    return exc if isinstance(exc, PASSES) else failed(exc)  # whatever a tool raises is its failure
+    return exc if passes(exc) else failed(exc)  # whatever a tool raises is its failure

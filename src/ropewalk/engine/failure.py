@@ -16,7 +16,7 @@ from ..errors import (
     ToolTimeout,
     ValidationFailed,
 )
-from ..errors.foreign import PASSES
+from ..errors.foreign import passes
 from ..expr.ast import Arr, Obj, Ref
 from ..values import Json
 from .frame import RUN, Frame, Spot, path_of
@@ -39,7 +39,7 @@ def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = No
         return named(ToolTimeout(spot.tool or spot.id, spot.limit or 0.0), spot, frame)
     if lane is not None:
         lane.forgive()  # it answered its cancellation with an error of its own
-    if spot.direct is not None and not isinstance(exc, (ExpressionError, *PASSES)):
+    if spot.direct is not None and not isinstance(exc, ExpressionError) and not passes(exc):
         # Whatever else comes out of a direct call came out of the tool, a nested run's error too.
         return named(spot.direct.failed(exc), spot, frame)
     if isinstance(exc, (ToolError, ExpressionError, InvalidValue)):

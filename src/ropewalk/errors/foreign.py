@@ -10,13 +10,27 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-PASSES: Final = (KeyboardInterrupt, GeneratorExit)
-"""Beside CancelledError, what is no failure of the code that it comes out of: Ctrl-C, which Python raises wherever the
-process just is, and that a coroutine is closed. All else is one, SystemExit too: a tool does not end the process."""
-
 _MOST_OF_GROUP: Final = 5
 _MOST_OF_ONE: Final = 300
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def passes(error: BaseException) -> bool:
+    """Whether what was just caught is, beside CancelledError, no failure of the code that it came out of: Ctrl-C, which
+    Python raises wherever the process just is, and that the coroutine which caught it is closed. All else is one,
+    SystemExit too: a tool does not end the process.
+
+    Who closes a coroutine closes what it awaits first, and then raises in it a GeneratorExit of its own: one that came
+    through other frames was raised there.
+    """
+    if not isinstance(error, GeneratorExit):
+        return isinstance(error, KeyboardInterrupt)
+    first = trace = error.__traceback__
+    while first is not None and trace is not None:
+        if trace.tb_frame is not first.tb_frame:
+            return False
+        trace = trace.tb_next
+    return True
 
 
 def text_of(error: BaseException | str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
 from ..errors import ExpressionError, InvalidValue
-from ..errors.foreign import PASSES, with_type
+from ..errors.foreign import passes, with_type
 from ..values import Json, check_json, closest
 from .ast import Path
 from .budget import LIST_ELEMENT, Budget, grow
@@ -61,9 +61,9 @@ def _custom(name: Json, value: Json) -> Json:
         raise
     except InvalidValue as error:
         raise ExpressionError(f"transform {name} failed: {error}") from error
-    except PASSES:
-        raise
     except BaseException as error:
+        if passes(error):
+            raise
         raise ExpressionError(f"transform {name} failed: {with_type(error)}") from error
 
 

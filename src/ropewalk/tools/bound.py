@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from ..errors import InvalidInput, InvalidValue, Problem, ToolError, UnsupportedSchema, ValidationFailed
-from ..errors.foreign import PASSES
+from ..errors.foreign import passes
 from ..errors.given import listed
 from ..frozen import dataclass
 from ..schema import compile_schema
@@ -255,9 +255,9 @@ async def _within(seconds: float, route: Route, sent: tuple[Any, ...], fail: Fai
         if task is None or task.cancelling() > before:
             raise
         raise fail.executing(RuntimeError("it was cancelled from inside")) from error
-    except PASSES:
-        raise
     except BaseException as error:
+        if passes(error):
+            raise
         raise fail.executing(error) from error
 
 

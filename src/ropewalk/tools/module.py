@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors.foreign import PASSES, with_type
+from ..errors.foreign import passes, with_type
 from ..frozen import dataclass
 from .delta import ModuleFailed
 from .imports import package_of
@@ -50,9 +50,11 @@ class PythonModule:
             if function.in_loop:
                 return await function.call(args)
             return await maybe_await(await threads.run(partial(function.call, args)))
-        except (asyncio.CancelledError, *PASSES):
+        except asyncio.CancelledError:
             raise
         except BaseException as error:
+            if passes(error):
+                raise
             raise self._failed(error) from error
 
     async def _load(self) -> Function:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..errors import InvalidValue, StreamNotSupported, ToolError, ValidationFailed
-from ..errors.foreign import PASSES
+from ..errors.foreign import passes
 from ..values import check_json, fresh
 from .failures import Failures
 from .local import aclose, failure_of
@@ -47,9 +47,11 @@ async def _open(route: Route, args: Args, key: str | None, fail: Failures) -> An
         source = await route.open(fresh(args), key)
     except StreamNotSupported as error:
         raise fail.no_stream(error) from error
-    except (asyncio.CancelledError, *PASSES):
+    except asyncio.CancelledError:
         raise
     except BaseException as error:
+        if passes(error):
+            raise
         raise fail.executing(error, "stream") from error
     if source is None:
         raise fail.no_stream("streaming not supported")
@@ -66,9 +68,11 @@ async def _events(source: Any, seconds: float, fail: Failures) -> AsyncGenerator
         except StopAsyncIteration:
             yield StreamEvent("done", fail.tool_id)
             return
-        except (asyncio.CancelledError, *PASSES):
+        except asyncio.CancelledError:
             raise
         except BaseException as error:  # it leaves as the last event, the cause chained
+            if passes(error):
+                raise
             late = isinstance(error, TimeoutError) and scope.expired()
             failure = fail.no_answer(seconds) if late else fail.executing(error, "stream")
             if isinstance(failure, ValidationFailed) and not begun:
