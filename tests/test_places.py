@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.source import load
+from ropewalk.errors import InvalidFlow, Problem
+from ropewalk.source import attach, load
 
 TEXT = "a:\n  b c:\n    d: 1\n  $x: 1\n  it's: 1\n  \\: 1\n"
 
@@ -15,3 +16,45 @@ TEXT = "a:\n  b c:\n    d: 1\n  $x: 1\n  it's: 1\n  \\: 1\n"
 )
 def test_a_key_in_quotes_of_either_kind_is_found(path: str, line: int) -> None:
     assert load(TEXT, name="c.yaml").locate(path).line == line
+
+
+ALIASED = """\
+query: &q
+  "find ${input.x}"
+call: &c
+  params: {n: &n 1, typ: 2}
+nodes:
+  - params: {q: *q}
+  - *c
+  - [*c, *n]
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "line", "at", "alias"),
+    [
+        (Problem(path="nodes[0].params.q", message="bad", column=6), 2, "${input.x}", "*q at 6:17"),
+        (Problem(path="nodes[0].params.q", message="bad"), 2, '"find', "*q at 6:17"),
+        (Problem(path="nodes[1].params.typ", message="unknown key", suggestion="type"), 4, "typ: 2", "*c at 7:5"),
+        (Problem(path="nodes[1].tool", message="required"), 3, "call: &c", "*c at 7:5"),
+        (Problem(path="nodes[2][0].params.n", message="bad"), 4, "1, typ", "*c at 8:6"),
+        (Problem(path="nodes[2][1]", message="bad"), 4, "1, typ", "*n at 8:10"),
+        (Problem(path="nodes[0].params.q", message="unknown key"), 6, "q: *q", None),
+        (Problem(path="call.params.n", message="bad"), 4, "1, typ", None),
+    ],
+)
+def test_a_fault_behind_an_alias_is_told_where_it_is_written_with_the_place_of_the_alias(
+    problem: Problem, line: int, at: str, alias: str | None
+) -> None:
+    (told,) = attach([problem], load(ALIASED, name="c.yaml"))
+    assert told.place is not None
+    assert (told.place.line, told.place.text[told.place.column - 1 :][: len(at)]) == (line, at)
+    assert told.message == problem.message + (f" (through the alias {alias})" if alias else "")
+
+
+def test_a_number_out_of_range_behind_an_alias_is_told_where_it_is_written() -> None:
+    with pytest.raises(InvalidFlow) as caught:
+        load("a: &a\n  - 18446744073709551617\nb: *a\n")
+    (told,) = caught.value.problems
+    assert told.place is not None
+    assert (told.place.line, told.place.column) == (2, 5)

@@ -56,10 +56,30 @@ class Document:
         """The place of the longest part of `path` (`nodes[2].params.q`) that exists.
 
         For text it is where the value begins, plus `column` (1-based in the value, escapes and
-        folding undone); for an object or a list, or with `at_key`, it is where its key stands.
+        folding undone); for an object or a list, or with `at_key`, it is where its key stands. Of what an
+        alias names it is the place where it is written.
         """
+        return self._found(path, column, at_key)[0]
+
+    def told(self, problem: Problem) -> Problem:
+        """The problem with its place; one that is found through an alias says where that stands."""
+        place, alias = self._found(problem.path, problem.column, _about_key(problem))
+        if alias is None:
+            return replace(problem, place=place)
+        at = self.lines.place(alias.start)
+        name = self.text[alias.start : alias.end]
+        said = f"{problem.message} (through the alias {name} at {at.line}:{at.column})"
+        return replace(problem, message=said, place=place)
+
+    def _found(self, path: str, column: int | None, at_key: bool) -> tuple[Place, Spot | None]:
+        """The place, and the first alias on the way to it."""
         spot, value, rest = self._root, self.data, path
-        while rest:
+        alias: Spot | None = None
+        while True:
+            if spot.names is not None and (rest or not at_key):
+                alias, spot = alias or spot, spot.names
+            if not rest:
+                break
             if isinstance(value, dict):
                 key, after = _field(value, rest)
                 if key is None or key not in spot.fields:
@@ -74,9 +94,9 @@ class Document:
             else:
                 break
         if isinstance(value, str) and column is not None and spot.style is not None and not rest:
-            return self.lines.place(inside(self.text, spot, value, column))
+            return self.lines.place(inside(self.text, spot, value, column)), alias
         by_key = spot.key >= 0 and (spot.style is None or (at_key and not rest))
-        return self.lines.place(spot.key if by_key else spot.start)
+        return self.lines.place(spot.key if by_key else spot.start), alias
 
 
 def _field(value: dict[str, Json], rest: str) -> tuple[str | None, str]:
@@ -108,10 +128,7 @@ def attach(problems: Iterable[Problem], document: Document | None) -> list[Probl
     """The same problems, each with its place in the file; those that have one keep it."""
     if document is None:
         return list(problems)
-    return [
-        p if p.place is not None else replace(p, place=document.locate(p.path, p.column, at_key=_about_key(p)))
-        for p in problems
-    ]
+    return [p if p.place is not None else document.told(p) for p in problems]
 
 
 def _about_key(problem: Problem) -> bool:

@@ -50,9 +50,8 @@ def load(
     try:
         check_json(data, "")
     except InvalidValue as error:
-        path_in = error.place.removeprefix(".")
-        place = document.locate(path_in)
-        raise InvalidFlow([Problem(path=path_in, message=error.message, place=place)]) from None
+        problem = Problem(path=error.place.removeprefix("."), message=error.message)
+        raise InvalidFlow([document.told(problem)]) from None
     return document
 
 

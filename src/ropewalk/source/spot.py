@@ -29,8 +29,8 @@ Sort: TypeAlias = Literal["visible", "space", "break"]
 @dataclass(slots=True)
 class Spot:
     """One value: `start` and `end` in the text, its scalar `style` ('"', "'", "|", ">", "" for
-    plain, None for a collection), where its `key` stands (-1 without), what is in it, and where keys stand in it
-    `again`."""
+    plain, None for a collection), where its `key` stands (-1 without), what is in it, where keys stand in it
+    `again`, and, of an alias, what it `names`."""
 
     start: int
     end: int
@@ -39,6 +39,7 @@ class Spot:
     fields: dict[str, Spot] = field(default_factory=dict)
     items: list[Spot] = field(default_factory=list)
     again: dict[str, int] = field(default_factory=dict)
+    names: Spot | None = None
 
 
 @dataclass(frozen=True)

@@ -306,9 +306,7 @@ _NODES = frozenset({ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEve
 def _spot(event: Any, anchors: dict[str, Spot], text: str) -> Spot:
     start, end = event.start_mark.index, event.end_mark.index
     if type(event) is AliasEvent:
-        named = anchors.get(event.anchor or "") or Spot(start, end, "")
-        # The text is elsewhere: no column can be counted from here, so it passes for a collection.
-        return Spot(start, end, None, fields=named.fields, items=named.items)
+        return Spot(start, end, names=anchors.get(event.anchor))
     named_here = _ANCHOR.match(text, start, end) if type(event) is ScalarEvent else None
     if named_here is not None:
         start = named_here.end()  # the text itself, which columns are counted in
