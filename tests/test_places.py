@@ -23,10 +23,10 @@ query: &q
   "find ${input.x}"
 call: &c
   params: {n: &n 1, typ: 2}
-nodes:
+&k nodes:
   - params: {q: *q}
   - *c
-  - [*c, *n]
+  - [*c, *n, *k]
 """
 
 
@@ -41,6 +41,7 @@ nodes:
         (Problem(path="nodes[2][1]", message="bad"), 4, "1, typ", "*n at 8:10"),
         (Problem(path="nodes[0].params.q", message="unknown key"), 6, "q: *q", None),
         (Problem(path="call.params.n", message="bad"), 4, "1, typ", None),
+        (Problem(path="nodes[2][2]", message="bad"), 5, "nodes", "*k at 8:14"),
     ],
 )
 def test_a_fault_behind_an_alias_is_told_where_it_is_written_with_the_place_of_the_alias(

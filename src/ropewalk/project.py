@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .config import import_tools, read_config
+from .config.table import stands
 from .errors import ConfigError, InvalidTool
 from .tools.tool import Tool, tool_of
 from .tools.toolbox import Toolbox
@@ -30,7 +31,7 @@ def open_project(
     kept = config if home is None else read_config(home)
     named = config if kept.file is None else kept
     toolbox = Toolbox(import_tools(config, _is_tool))
-    if (config.directory / LOCK).is_file():
+    if stands(config.directory / LOCK):  # something else there must not pass for "nothing is pinned"
         from .tools.pins import Pins
 
         toolbox.pins = Pins.read(config.directory)

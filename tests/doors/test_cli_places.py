@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ropewalk.app import App
 from ropewalk.config import find, import_tools, read_config
-from ropewalk.errors import ConfigError, StoreError
+from ropewalk.errors import ConfigError, RopewalkError, StoreError
 from ropewalk.journal.address import file_of, open_store
+from ropewalk.source import load, render
 
 COMMAND = Path(sys.executable).with_name("ropewalk")
 
@@ -50,8 +55,99 @@ def test_a_projects_file_that_is_no_file_is_told(tmp_path: Path) -> None:
         find(tmp_path)
     file.rmdir()
     file.symlink_to(file)
-    with pytest.raises(ConfigError, match="must be a file; it is a link that leads nowhere"):
+    with pytest.raises(ConfigError, match="must be a file; it is a link that leads to itself"):
         read_config(tmp_path, environ={})
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(path))  # an absolute one may be too long
+
+
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "a directory": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a socket": a_socket,
+    "a link that leads to itself": lambda path: path.symlink_to(path),
+    "a link that leads nowhere": lambda path: path.symlink_to("nowhere"),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+}
+"""What may stand where a file is meant."""
+CHAIN = 'kind: chain\nname: c\nnodes: [{id: a, type: delay, delay: "$input"}]\n'
+
+
+def ropewalk(project: Any, *words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [COMMAND, *words], cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=60,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes and sockets with names there")
+@pytest.mark.parametrize("what", STRANGE)
+@pytest.mark.parametrize("name", ["ropewalk.toml", ".mcp.json", "servers.json", "ropewalk.lock"])
+def test_what_is_no_file_is_told_where_one_of_the_project_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if name == "servers.json":
+        Path("ropewalk.toml").write_text(f'[mcp]\nfile = "{name}"\n')
+    STRANGE[what](Path(name))
+    with pytest.raises(ConfigError, match=f"^{name} must be a file; it is {what}$"):
+        App.open(tmp_path, store="memory")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes and sockets with names there")
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("a directory", "no experience.yaml in the directory '{}'"),
+        ("a pipe", "{}:1:1: cannot be read: it is a pipe that nobody writes to"),
+        ("a socket", "{}:1:1: cannot be read: it is a socket"),
+        ("a link that leads to itself", "no file '{}': it is a link that leads to itself"),
+        ("a link that leads nowhere", "no file '{}': it is a link that leads nowhere"),
+        ("a device", "{}:1:1: larger than"),
+    ],
+)
+def test_what_is_no_file_is_told_where_a_document_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    STRANGE[what](Path("c.yaml"))
+    with pytest.raises(RopewalkError) as caught:
+        load(Path("c.yaml"))
+    shown = "\n".join(map(render, getattr(caught.value, "problems", ()))) or str(caught.value)
+    assert shown.startswith(said.format("c.yaml"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes with names there")
+def test_pipes_that_nobody_writes_to_hold_no_command_up(project: Any) -> None:
+    os.mkfifo(project.home / "pipe")
+    (project.home / "c.yaml").write_text(CHAIN)
+    for words in (["run", "pipe"], ["validate", "pipe"], ["run", "c.yaml", "--input", "@pipe"]):
+        code, told = ropewalk(project, *words)
+        assert "pipe:1:1: cannot be read: it is a pipe that nobody writes to" in told
+        assert code in (2, 3)
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="pipes have no paths there")
+def test_a_document_may_come_through_a_pipe_in_pieces() -> None:
+    """As from `ropewalk run <(make-chain)`: whoever writes is there, and may not have begun."""
+    ours, theirs = os.pipe()
+
+    def write() -> None:
+        for piece in (CHAIN[:9].encode(), CHAIN[9:].encode()):
+            os.write(theirs, piece)
+        os.close(theirs)
+
+    writer = threading.Timer(0.05, write)
+    writer.start()
+    try:
+        assert load(Path(f"/dev/fd/{ours}")).data["name"] == "c"
+    finally:
+        writer.join()
+        os.close(ours)
 
 
 @pytest.mark.parametrize(

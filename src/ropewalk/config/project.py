@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import ConfigError
 from .limits import Limits, Retention
 from .lines import read_workplace
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
-from .table import SECTIONS, TomlFile, named
+from .table import SECTIONS, TomlFile, named, stands
 from .variables import fill
 
 FILE: Final = "ropewalk.toml"
@@ -75,12 +74,8 @@ def find(directory: Path) -> Path | None:
     """The nearest `ropewalk.toml`, from `directory` upward; None without one, ConfigError where it is no file."""
     start = directory.resolve()  # the parents of `..` as it is written are not those of the directory
     for place in (start, *start.parents):
-        file = place / FILE
-        if file.is_file():
+        if (place == start or os.access(place, os.X_OK)) and stands(file := place / FILE):
             return file
-        if os.path.lexists(file):  # somebody means a project, which nobody can read
-            what = "a link that leads nowhere" if file.is_symlink() and not file.exists() else "none"
-            raise ConfigError(f"{named(file)} must be a file; it is {'a directory' if file.is_dir() else what}")
     return None
 
 

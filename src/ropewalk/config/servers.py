@@ -10,7 +10,7 @@ from ..errors import ConfigError, InvalidFlow, Place
 from ..source import Document, Limits, load
 from ..values import closest
 from .settings import McpServer, Provider
-from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named
+from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named, stands
 from .variables import fill
 
 SERVERS_FILE: Final = ".mcp.json"
@@ -36,11 +36,12 @@ def read_servers(
     if table and listing is not None and not is_text(listing):
         table.wrong(("mcp", "file"), "[mcp] file: must be text, the path of an mcpServers JSON file")
     listed = home / (listing or SERVERS_FILE)
-    if listing is not None and not listed.is_file():
+    there = stands(listed)
+    if listing is not None and not there:
         assert table is not None
         table.wrong(("mcp", "file"), f"[mcp] file: there is no {listing!r} in {home}")
     found: dict[str, McpServer] = {}
-    if listed.is_file():
+    if there:
         document, servers = _listed(listed)
         for name, given in servers.items():
             if fault := _fault(document, name, given):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 from ..errors import ConfigError, InvalidFlow, Place
-from ..source import Lines, decoded
+from ..source import Lines, decoded, is_file
 from ..values import MAX_DEPTH, closest
 from .settings import MODES
 
@@ -166,6 +166,16 @@ _BRACKETS = re.compile(
     r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]"""
 )
 _LINE_TABLE = re.compile(r"^\s*\[(?!\[)([^\]]+)\]")
+
+
+def stands(file: Path) -> bool:
+    """Whether the file is there; ConfigError where something stands in its place that is none."""
+    try:
+        return is_file(file)
+    except FileExistsError as error:
+        raise ConfigError(f"{named(file)} {error}") from None
+    except PermissionError as error:
+        raise ConfigError(f"{named(file)} cannot be looked for: {error.strerror}") from error
 
 
 def named(file: Path) -> str:

@@ -17,8 +17,22 @@ from .caret import render, visible
 from .document import Document, attach
 from .dump import dump
 from .fault import SYNTAX
+from .file import is_file, read_bytes
 from .limits import Limits
 from .load import decoded, load
 from .spot import Lines
 
-__all__ = ["SYNTAX", "Document", "Limits", "Lines", "attach", "decoded", "dump", "load", "render", "visible"]
+__all__ = [
+    "SYNTAX",
+    "Document",
+    "Limits",
+    "Lines",
+    "attach",
+    "decoded",
+    "dump",
+    "is_file",
+    "load",
+    "read_bytes",
+    "render",
+    "visible",
+]

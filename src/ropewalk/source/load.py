@@ -10,6 +10,7 @@ from ..errors import InvalidFlow, InvalidValue, NotFound, Place, Problem
 from ..values import check_json, closest
 from .document import Document
 from .fault import SYNTAX, Fault, Refused
+from .file import instead_of_one, read_bytes
 from .limits import Limits
 from .spot import Lines
 
@@ -65,6 +66,8 @@ def _file(path: Path) -> Path:
             if (path / inner).exists():
                 return path / inner
         raise NotFound(f"{_IN_DIRECTORY[0]} in the directory", str(path))
+    if path.is_symlink() and not path.exists():
+        raise NotFound("file", str(path), why=f"it is {instead_of_one(path)}")
     if not path.exists():
         near = _neighbours(path)
         raise NotFound("file", str(path), suggestion=str(path.with_name(near)) if near else None)
@@ -80,9 +83,8 @@ def _neighbours(path: Path) -> str | None:
 
 def _read(path: Path, file: str, limits: Limits) -> str:
     try:
-        with path.open("rb") as stream:
-            # One byte past the limit is enough to know; a device without an end is no danger.
-            raw = stream.read(limits.size + 1)
+        # One byte past the limit is enough to know; a device without an end is no danger.
+        raw = read_bytes(path, limits.size + 1)
     except OSError as error:
         raise _whole(file, f"cannot be read: {error.strerror or error}") from error
     if len(raw) > limits.size:

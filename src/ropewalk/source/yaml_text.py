@@ -283,6 +283,7 @@ def spots(text: str) -> Spot:
             continue
         if stack and stack[-1][1] and key[-1] is None:
             key[-1] = (event.value, event.start_mark.index)
+            _spot(event, anchors, text)  # a key may have an anchor, too
             continue
         spot = _spot(event, anchors, text)
         if not stack:
@@ -306,7 +307,7 @@ _NODES = frozenset({ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEve
 def _spot(event: Any, anchors: dict[str, Spot], text: str) -> Spot:
     start, end = event.start_mark.index, event.end_mark.index
     if type(event) is AliasEvent:
-        return Spot(start, end, names=anchors.get(event.anchor))
+        return Spot(start, end, names=anchors[event.anchor or ""])  # what was read has it
     named_here = _ANCHOR.match(text, start, end) if type(event) is ScalarEvent else None
     if named_here is not None:
         start = named_here.end()  # the text itself, which columns are counted in

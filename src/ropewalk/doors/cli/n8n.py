@@ -113,7 +113,7 @@ def _is_ours(draft: Path, workflow: dict[str, Any]) -> bool:
     """Whether it is a draft that was written here, and not something else of this name."""
     try:
         found = orjson.loads(draft.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
+    except (OSError, orjson.JSONDecodeError):
         return False
     return isinstance(found, dict) and found.keys() == workflow.keys()
 
