@@ -4,7 +4,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 
 export type RunLine = {
   id: string; name: string; kind: string; status: string; startTime: string; endTime: string | null;
-  currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean;
+  currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean; answered: boolean;
   errorMessage?: string | null;  // in a list
 };
 export type Step = {
@@ -68,7 +68,10 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
 export const PAGE = 100;
 export const runAt = (id: string, rest = "") => `/api/runs/${encodeURIComponent(id)}${rest}`;
 export const toolId = (tool: Tool) => (tool.namespace ? `${tool.namespace}:${tool.name}` : tool.name);
-/** What a run is at; one that is queued or whose process is gone is running to the store. */
-export const standing = (run: RunLine) => (run.interrupted ? "interrupted" : run.queued ? "queued" : run.status);
+/** What a run is at; one that is queued, has been answered or whose process is gone is running to the store. */
+export const standing = (run: RunLine) =>
+  run.interrupted ? "interrupted" : run.answered ? "answered" : run.queued ? "queued" : run.status;
+/** Whether it waits for something, or for somebody to go on with it, and no process has it. */
+export const parked = (run: RunLine) => run.status === "waiting" || run.answered;
 export const ENDED = new Set(["completed", "partial", "failed", "stopped", "timeout", "parked"]);
 export const said = (error: unknown) => (error instanceof Error ? error.message : String(error));

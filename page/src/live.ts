@@ -1,6 +1,6 @@
 // A run as it goes: its journal, then its events as they come; where there is no stream, the journal again and again.
 import { useCallback, useEffect, useRef, useState } from "react";
-import { ask, ENDED, runAt, type Event, type Graph, type Run } from "./api";
+import { ask, ENDED, parked, runAt, type Event, type Graph, type Run } from "./api";
 import { empty, takeEvent, takeRun, type States } from "./states";
 
 const POLL = 2000;
@@ -47,7 +47,7 @@ export function useRun(id: string) {
         return null;
       }
     };
-    const goes = (found: Run | null) => !found || !(ENDED.has(found.status) || found.interrupted || found.status === "waiting");
+    const goes = (found: Run | null) => !found || !(ENDED.has(found.status) || found.interrupted || parked(found));
     const poll = async () => {
       const found = await load();
       if (!stop.signal.aborted && goes(found)) timer = window.setTimeout(poll, POLL);

@@ -5,7 +5,7 @@ import { plain } from "./shown/jsx-runtime";
 
 const MARKS: Record<string, string> = {
   ok: "✓", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
-  waiting: "‖", skipped: "–", interrupted: "!", queued: "…", decided: "●", none: "○", left: "■",
+  waiting: "‖", skipped: "–", interrupted: "!", answered: "!", queued: "…", decided: "●", none: "○", left: "■",
 };
 
 const WORDS: Record<string, string> = { none: "not begun", left: "not finished", unrecorded: "nothing recorded" };

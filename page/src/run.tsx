@@ -1,6 +1,6 @@
 // One run: its graph or time line, what was chosen in it, and what can be done with it.
 import { useEffect, useMemo, useRef, useState } from "react";
-import { ask, ENDED, runAt, standing, type Json, type Region, type Run } from "./api";
+import { ask, ENDED, parked, runAt, standing, type Json, type Region, type Run } from "./api";
 import { Answer } from "./answer";
 import { costsOf, dollars, tokens, total, type Cost } from "./cost";
 import { Costs } from "./costs";
@@ -57,7 +57,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         <span role="status"><Status is={status} /></span>
         <div className="acts">
           {goes && <Act kind="danger" title="What is under way is cancelled" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
-          {(run.interrupted || run.status === "waiting") && <Act kind="main" title="Goes on where it was left; what is recorded is not called again" does={() => act("/resume")}>Resume</Act>}
+          {(run.interrupted || parked(run)) && <Act kind="main" title="Goes on where it was left; what is recorded is not called again" does={() => act("/resume")}>Resume</Act>}
           {over && !run.interrupted && run.status !== "completed" && <Act kind="main" title="Goes on from what failed; what is recorded is not called again" does={() => act("/retry")}>Retry</Act>}
           <button title="A new run, with another input" onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>
           <button onClick={() => setDialog("compare")}>Compare…</button>
@@ -127,13 +127,13 @@ const placeIn = (base: string) => base.replace(/\[\w+\]/g, "");
 
 function Elapsed({ run }: { run: Run }) {
   const [now, setNow] = useState(Date.now());
-  const goes = !run.endTime && !run.interrupted;
+  const goes = !run.endTime && !run.interrupted && !parked(run);
   useEffect(() => {
     if (!goes) return;
     const timer = setInterval(() => setNow(Date.now()), 500);
     return () => clearInterval(timer);
   }, [goes]);
-  if (!run.endTime && !goes) return <>left by its process</>;
+  if (!run.endTime && !goes) return <>{run.interrupted ? "left by its process" : "no process has it"}</>;
   return <>{took((run.endTime ? Date.parse(run.endTime) : now) - Date.parse(run.startTime))}</>;
 }
 

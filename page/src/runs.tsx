@@ -1,6 +1,6 @@
 // Every run in the store, newest first, page by page.
 import { memo, useCallback, useEffect, useRef, useState } from "react";
-import { ask, PAGE, standing, type RunLine } from "./api";
+import { ask, PAGE, parked, standing, type RunLine } from "./api";
 import { Empty, Status, Trouble, When, arrows, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace, setQuery } from "./place";
 import type { Found } from "./waits";
@@ -145,7 +145,7 @@ const Row = memo(function Row({ run, chosen, choose, waits }: {
         {run.errorMessage && <small className="bad" dir="auto" title={run.errorMessage}>{run.errorMessage}</small>}
       </span>
       <span role="cell"><When at={run.startTime} /></span>
-      <span role="cell" className="number">{run.interrupted || run.status === "waiting" ? "" : took(ms)}</span>
+      <span role="cell" className="number">{run.interrupted || parked(run) ? "" : took(ms)}</span>
       <span role="cell" className={`number ${run.errorCount ? "bad" : ""}`}>
         {run.errorCount ? <>{run.errorCount.toLocaleString()}<span className="unseen"> {run.errorCount === 1 ? "error" : "errors"}</span></> : ""}
       </span>

@@ -199,6 +199,23 @@ def test_a_run_is_not_parked_past_a_signal_that_it_waits_for(store: Store) -> No
     run(test())
 
 
+def test_a_parked_run_goes_on_waiting_when_something_else_comes(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        await log.append(Entry("w", "wait", data={"event": "paid", "due": None}))
+        await log.append(Entry("a", "wait", data={"approval": "Ship it?", "due": None}))
+        for name, status in (("other", "waiting"), ("approval:w", "waiting"), ("approval:a", "running")):
+            assert await log.park(None, ["paid", "approval:a"])
+            store.send("r", name)
+            row = store.get_run("r")
+            assert row is not None
+            assert row.status == status
+            log = await store.reopen("r")
+        assert [signal.name for signal in store.signals("r")] == ["other", "approval:w", "approval:a"]
+
+    run(test())
+
+
 def test_a_parked_run_whose_time_is_due_is_for_whoever_runs_runs(store: Store) -> None:
     async def test() -> None:
         log = await store.open(new())

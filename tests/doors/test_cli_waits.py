@@ -162,6 +162,52 @@ def test_plan_and_graph_show_what_is_waited_for(project):
     assert "Ship it?" in project("graph", "ask.yaml").out
 
 
+def test_a_run_that_was_answered_while_nobody_runs_it_is_called_that_with_how_it_goes_on(project):
+    waiting(project)
+    [row] = project("runs", "ls", "--json").data
+    assert (row["status"], row["answered"]) == ("waiting", False)
+    assert project("runs", "send", "o7", "later", "--early").code == 0  # nothing that it waits for
+    [row] = project("runs", "ls", "--json", "--status", "waiting").data
+    assert (row["status"], row["answered"], row["interrupted"]) == ("waiting", False, False)
+    assert project("runs", "send", "o7", "paid-7").code == 0
+    for status, ids in (("answered", ["o7"]), ("interrupted", []), ("waiting", [])):
+        assert [row["id"] for row in project("runs", "ls", "--json", "--status", status).data] == ids
+    row = project("runs", "show", "o7", "--json").data
+    assert (row["status"], row["answered"], row["interrupted"], row["waitingFor"]) == ("running", True, False, [])
+    assert project("runs", "ls").out.splitlines()[1].split()[3] == "answered"
+    shown = project("runs", "show", "o7", "-C", str(project.home))
+    assert f"  status   answered, and goes on with: ropewalk resume o7 -C {project.home}\n" in shown.out
+    followed = project("runs", "watch", "o7")
+    assert (followed.code, followed.err) == (4, "what it waited for has come; go on with: ropewalk resume o7\n")
+    assert project("resume", "o7").code == 4  # it goes on, to the next wait
+    assert project("runs", "show", "o7", "--json").data["answered"] is False
+
+
+def test_a_run_that_waits_has_taken_what_it_was_executed(project):
+    waiting(project)
+    took = [project("runs", "ls").out.splitlines()[1].split()[6:8] for _ in range(2)]
+    assert took[0] == took[1]
+    assert took[0][1] == "ms"
+
+
+def test_how_a_run_goes_on_names_the_store_that_was_asked_for_it(project, started):
+    project.write("ask.yaml", ASK)
+    assert project("run", "ask.yaml", "--id", "a b", "--store", "other.db").code == 4
+    again = "  then: ropewalk resume 'a b' --store other.db"
+    assert again in project("runs", "show", "a b", "--store", "other.db").out
+    assert again in project("runs", "watch", "a b", "--store", "other.db").err
+    child = started("run", "ask.yaml", "--wait", "--id", "k", "--store", "other.db")
+    until(lambda: project("runs", "show", "k", "--json", "--store", "other.db").data.get("waitingFor"))
+    shown = project("runs", "show", "k", "--store", "other.db").out
+    assert "    ropewalk runs approve k ask --store other.db\n  then its process goes on with it\n" in shown
+    child.kill()
+    child.wait(timeout=20)
+    dead = "running, but its process is gone: ropewalk resume k --store other.db"
+    assert dead in project("runs", "show", "k", "--store", "other.db").out
+    gone = project("runs", "watch", "k", "--store", "other.db").err
+    assert gone == "its process is gone; go on with: ropewalk resume k --store other.db\n"
+
+
 def until(holds: Any, most: float = 20.0) -> None:
     end = time.monotonic() + most
     while True:

@@ -127,3 +127,16 @@ def test_what_is_done_again_is_a_run(served: Served, tmp_path: Path) -> None:
     for route, body in [("retry", {}), ("resume", {}), ("fork", {}), ("approve", {}), ("send", {"event": "x"})]:
         assert served.post(f"/api/runs/{tmp_path.name}/{route}", body).status_code == 404
     assert served.get(f"/api/runs/{tmp_path.name}/waiting").status_code == 404
+
+
+def test_a_parked_run_that_was_answered_elsewhere_is_called_that_and_gone_on_with(served: Served) -> None:
+    id = fresh()
+    park(served, id)
+    said = subprocess.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    listed = served.get("/api/runs?status=answered").json()["runs"]
+    for row in (*listed, served.get(f"/api/runs/{id}").json()):
+        assert (row["id"], row["status"], row["answered"], row["interrupted"]) == (id, "running", True, False)
+    assert len(listed) == 1
+    assert served.post(f"/api/runs/{id}/resume", {}).status_code == 202
+    assert ended(served, id)["status"] == "completed"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 from .seen import begin, box, shows, status
-from .server import TOKEN, Served
+from .server import COMMAND, TOKEN, Served
+from .test_http_again import park
 from .test_http_api import call, chain, events, fresh
 
 if TYPE_CHECKING:
@@ -99,6 +101,18 @@ def test_what_waits_is_approved_and_rejected(page: Page, served: Served) -> None
     status(page, "completed")
     box(page, "b").click()
     assert page.get_by_role("region", name="Output").inner_text().endswith("with care")
+
+
+def test_what_was_answered_elsewhere_is_called_that_and_resumed(page: Page, served: Served) -> None:
+    id = fresh()
+    park(served, id)
+    subprocess.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, check=True)
+    page.goto("/runs")
+    page.get_by_role("row").filter(has_text=id).get_by_text("answered").wait_for()
+    page.goto(f"/runs/{id}")
+    status(page, "answered")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    status(page, "completed")
 
 
 def test_hostile_text_stays_text_and_runs_nothing(page: Page, served: Served) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import JournalConflict, NodeFailed, Rejected
 from ..expr.ast import Obj, Ref
 from ..ir import Getter, Node, Step, whole
-from ..journal.journal import Entry, Wanted
+from ..journal.journal import APPROVAL, Entry, Wanted
 from ..values import Json
 from .frame import RUN, Frame, Spot, path_of
 from .lane import clock, watch_of
@@ -23,9 +23,6 @@ from .spill import Drain, Spill
 if TYPE_CHECKING:
     from .lane import Lane
     from .run import Run
-
-APPROVAL: Final = "approval:"
-"""What the name of an approval's signal begins with; the path of the wait follows."""
 
 _PIECE: Final = 60.0  # seconds after which the clock is looked at, which may be set forward or back
 

@@ -63,6 +63,10 @@ class Signal:
     taken: str | None = None
 
 
+APPROVAL: Final = "approval:"
+"""What the name of an approval's signal begins with; the path of the wait follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A wait for a signal `name` that was sent no later than `due`, at `path` of the node `node`."""
@@ -335,7 +339,7 @@ class Store(UseStore, Protocol):
 
     def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
         """Send a signal, kept until a wait for its name takes it. A waiting run is running from now
-        on, without an owner; the owner of a live one hears of it.
+        on, without an owner, unless all its waits are for others; the owner of a live one hears of it.
 
         The same `id` is sent once: False when it was there already. Raises NotFound for an unknown
         run, RunEnded for one that has ended, InvalidValue for what cannot be sent.

@@ -21,7 +21,7 @@ from .journal import DECISIONS, ENDS, Definition, Entry, Key, Live, NewRun, Prun
 from .memory_definitions import MemoryDefinitions
 from .memory_record import OWNER, Record, error_text
 from .news import Hear
-from .signal import arrival, given, outgoing, same
+from .signal import arrival, given, outgoing, same, wakes
 from .uses import MemoryUses
 
 
@@ -131,7 +131,8 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             if record.status in ENDS:
                 raise RunEnded(run_id, record.status)
             record.signals = [*record.signals, signal]
-            if record.status == "waiting":
+            waits = [entry for entry in record.history() if entry.kind == "wait"] if record.status == "waiting" else []
+            if record.status == "waiting" and wakes(name, waits):
                 record.status, record.due = "running", None
             if record.log is not None:
                 record.log.signal_soon()

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..errors import InvalidValue, JournalConflict
 from ..values import Json, check_json
-from .journal import Entry, Signal, Wanted
+from .journal import APPROVAL, Entry, Signal, Wanted
 
 MOST_BYTES: Final = 1_000_000
 MOST_NAME: Final = 1_000
@@ -43,6 +43,18 @@ def same(run_id: str, old: Signal, new: Signal) -> None:
     """Raise JournalConflict where the id of a signal was used for another one."""
     if (old.name, old.payload) != (new.name, new.payload):
         raise JournalConflict(run_id, "", f"another signal was sent with the id {new.id!r}: {old.name}")
+
+
+def awaited(wait: Entry) -> str:
+    """The name of the signal that a wait gets."""
+    return str(wait.data["event"]) if "event" in wait.data else APPROVAL + wait.path
+
+
+def wakes(name: str, waits: Iterable[Entry]) -> bool:
+    """Whether a parked run is to go on for a signal of this name. One whose waits are all for others goes on waiting;
+    one that has recorded none has somebody else know what it waits for."""
+    names = {awaited(wait) for wait in waits}
+    return not names or name in names
 
 
 def given(waits: Sequence[Wanted], kept: Iterable[Signal]) -> list[tuple[Wanted, Signal]]:

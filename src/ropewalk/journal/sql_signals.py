@@ -10,7 +10,7 @@ from ..errors import NotFound, RunEnded
 from .blobs import Packed, dump, pack
 from .connection import Connection, fetch
 from .journal import ENDS, Entry, Signal, Wanted
-from .signal import arrival, given, same
+from .signal import arrival, given, same, wakes
 from .sql_rows import UPSERT, keep, load
 
 _LOCK: Final = "UPDATE run SET stop_requested = stop_requested WHERE {} = ? RETURNING seq, status"
@@ -55,8 +55,14 @@ def send(connection: Connection, run_id: str, signal: Signal, payload: Packed) -
         "INSERT INTO signal (run, id, name, payload, sent) VALUES (?, ?, ?, ?, ?)",
         (seq, signal.id, signal.name, keep(connection, payload, seq), signal.sent),
     )
-    connection.execute("UPDATE run SET status = 'running', due = NULL WHERE seq = ? AND status = 'waiting'", (seq,))
+    if status == "waiting" and wakes(signal.name, _waits(connection, seq)):
+        connection.execute("UPDATE run SET status = 'running', due = NULL WHERE seq = ?", (seq,))
     return seq, True
+
+
+def _waits(connection: Connection, seq: int) -> list[Entry]:
+    found = fetch(connection, "SELECT path, data FROM entry WHERE run = ? AND kind = 'wait'", (seq,))
+    return [Entry(path, "wait", data=load(connection, data, path)) for path, data in found]
 
 
 def take(connection: Connection, seq: int, waits: Sequence[Wanted], moment: float) -> list[Entry]:

@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..engine.waits import APPROVAL
 from ..errors import JournalConflict, NotFound, NotWaiting, RunEnded
-from ..journal.journal import ENDS, Entry, RunRow, Signal, Wanted
-from ..journal.signal import given
+from ..journal.journal import APPROVAL, ENDS, Entry, RunRow, Signal, Wanted
+from ..journal.signal import awaited, given
 from ..journal.waiting import iso, open_waits, shown, worded
 from ..values import Json
 
@@ -33,16 +32,17 @@ def unanswered(runs: Runs, run_id: str, history: Iterable[Entry]) -> list[dict[s
     return _left(waits, runs.store.signals(run_id)) if waits else []
 
 
+def answered(runs: Runs) -> set[str]:
+    """The runs that have a wait which gets what is kept, as soon as somebody executes them."""
+    going = ((id, open_waits(history), kept) for id, (history, kept) in runs.store.waits().items() if kept)
+    return {id for id, waits, kept in going if len(_left(waits, kept)) < len(waits)}
+
+
 def _left(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[dict[str, Json]]:
     """The open waits, but those that get what is kept until somebody executes the run."""
-    wanted = [Wanted(_signal(wait), wait.path, wait.node, wait.data["due"]) for wait in waits]
+    wanted = [Wanted(awaited(wait), wait.path, wait.node, wait.data["due"]) for wait in waits]
     answered = {wait.path for wait, _ in given(wanted, [signal for signal in sent if signal.taken is None])}
     return [shown(wait) for wait in waits if wait.path not in answered]
-
-
-def _signal(wait: Entry) -> str:
-    """The name of the signal that a wait gets."""
-    return str(wait.data["event"]) if "event" in wait.data else APPROVAL + wait.path
 
 
 def send(runs: Runs, run_id: str, event: str, payload: Json, id: str | None, early: bool) -> bool:

@@ -13,6 +13,7 @@ from ..journal.journal import RunRow
 from ..journal.offloop import off_loop
 from ..values import Json
 from .pinned import pinned
+from .standing import LEFT
 from .steps import event_of, taken_over
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Following:
 
     async def look(self) -> list[Event]:
         """What is new. The last event is run.finished when it has ended, run.waiting when it waits without a process,
-        run.interrupted when its process is gone: then it is over for now."""
+        has got what it waited for, and run.interrupted when its process is gone: then it is over for now."""
         before = time.monotonic()
         runs, id = self._runs, self._run_id
         row = await off_loop(runs.store, lambda: runs.store.get_run(id))
@@ -65,11 +66,13 @@ class Following:
         return [self._of_run("run.started", row.started_at, {"nodes": nodes, "name": row.name, "kind": row.kind})]
 
     def _ends(self, row: RunRow, standing: str | None) -> list[Event]:
-        self.over = row.status != "running" or standing == "interrupted"
+        self.over = row.status != "running" or standing in LEFT
         if row.status == "waiting":
             return [self._of_run("run.waiting", time.time(), {"status": row.status})]
         if row.status != "running":
             return [self._of_run("run.finished", row.ended_at or row.started_at, {"status": row.status})]
+        if standing == "answered":
+            return [self._of_run("run.waiting", time.time(), {"status": row.status, "answered": True})]
         if standing == "interrupted":
             return [self._of_run("run.interrupted", time.time())]
         if standing == "queued" and not self._queued:

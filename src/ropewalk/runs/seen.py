@@ -15,10 +15,10 @@ from ..events import Event
 from ..journal.filters import statuses
 from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow
 from ..journal.sql_rows import CHUNK
-from ..journal.strays import anybodys
 from ..values import Json, closest
 from .following import Following
 from .pinned import SAME
+from .standing import STANDINGS, attended, standing, told
 from .steps import endings, event_of, steps, summary, taken_over
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..jobs import Executor
 
 MOST = 100_000
-STANDINGS: Final = ("queued", "interrupted")
-"""What a run that is `running` is called while no process executes it; see `Runs.standing`."""
 KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
 """What runs are of: definitions, parts of large ones, and schedules that could not begin."""
 _PAGE: Final = 500
@@ -60,9 +58,9 @@ class Runs:
         limit: int = 50,
     ) -> Listed:
         """The newest runs first, without their large values; with `all` also those that are part of
-        another: flows that it called as tools. `status` may be several, also `queued` or `interrupted`, which are
-        runs that are running and have no process (`standing`); `flow` is a definition's id or name; the list goes on
-        behind the run `after`."""
+        another: flows that it called as tools. `status` may be several, also `queued`, `interrupted` or `answered`,
+        which are runs that are running and have no process (`standing`); `flow` is a definition's id or name; the list
+        goes on behind the run `after`."""
         for one in statuses(status or ()):
             if one not in (*STATUSES, *STANDINGS):
                 known = (*STATUSES, *STANDINGS)
@@ -77,15 +75,15 @@ class Runs:
             self.store.list_runs,
             kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,
         )  # fmt: skip
-        standings = {one for one in statuses(status or ()) if one in STANDINGS}
-        if not standings:
+        wanted = {one for one in statuses(status or ()) if one in STANDINGS}
+        if not wanted:
             return find(status=status, after=after, limit=limit)
         stored = [one for one in statuses(status or ()) if one in STATUSES]
         found: Listed = []
         while len(found) < limit:
             page = find(status=[*stored, "running"], after=after, limit=_PAGE)
-            standing = self.standing(page)
-            found += [row for row in page if row.status in stored or standing.get(row.id) in standings]
+            stands = self.standing(page)
+            found += [row for row in page if row.status in stored or stands.get(row.id) in wanted]
             if len(page) < _PAGE:
                 break
             after = page[-1].id
@@ -109,15 +107,14 @@ class Runs:
         if row is None:
             return None
         history = self.history(run_id)
-        standing = self.standing([row]).get(run_id)
+        stands = self.standing([row]).get(run_id)
         elapsed = (row.ended_at or time.time()) - row.started_at
         before = taken_over(history, row)
         return {
             **summary(row, self.current(row)),
             "duration": round((row.spent or elapsed) * 1000, 3) if row.ended_at else None,
             "elapsed": round(elapsed * 1000, 3),
-            "interrupted": standing == "interrupted",
-            "queued": standing == "queued",
+            **told(stands),
             "definitionId": row.definition_id,
             "version": self.version(row),
             "fingerprint": row.fingerprint,
@@ -150,29 +147,18 @@ class Runs:
     def interrupted(self) -> set[str]:
         """The ids of runs whose process is gone before they ended: `resume` goes on with them."""
         found = self.standing(self.store.orphans())
-        return {id for id, standing in found.items() if standing == "interrupted"}
+        return {id for id, stands in found.items() if stands == "interrupted"}
 
     def standing(self, rows: Iterable[RunRow]) -> dict[str, str]:
         """Which of these runs no process executes: `queued` are those that a worker takes by itself, `interrupted`
-        those that somebody is to resume."""
-        running = [row for row in rows if row.status == "running"]
-        gone = {row.id for row in self.store.orphans()} if running else set()
-        return {
-            row.id: "queued" if self.attended(row) else "interrupted"
-            for row in running
-            if row.id in gone or (self.store.remote and not row.owner)  # only some of the orphans are told
-        }
+        those that somebody is to resume, `answered` those that waited, have got what they waited for, and are to be
+        resumed, too."""
+        return standing(self, rows)
 
     def attended(self, row: RunRow) -> bool:
         """Whether a worker goes on with the run by itself: it was put in line for workers, or is a chunk of one that
         was, or workers are there, who take every run whose tools they can have."""
-        if not self.store.remote:
-            return False
-        full = row if row.context is not None else self.store.get_run(row.id)
-        context = (full.context if full is not None else None) or {}
-        if row.kind == CHUNK or ("queue" in context and not context.get("executor")):
-            return True
-        return anybodys(context) and bool(self.app.workers.fleet.alive())
+        return attended(self, row)
 
     def stop(self, run_id: str) -> bool:
         """Stop a run that is running or waiting, in whatever process; True when it was."""

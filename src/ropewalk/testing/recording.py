@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..dialects.notation import TEST, is_test
-from ..engine.waits import APPROVAL
 from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..frozen import dataclass
-from ..journal.journal import Entry, RunRow
+from ..journal.journal import APPROVAL, Entry, RunRow
 from ..source import attach, load
 from ..tools.bound import Bound, Rules, bind_route
 from ..tools.route import Args, OnProgress, Route

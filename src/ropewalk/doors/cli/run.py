@@ -176,12 +176,12 @@ def followed(
         where: Mapping[str, str] = {}
         if data.get("errors") and not quiet:
             where = _places(app, outcome.run_id, source)
-        attended = False
+        by = None
         if data.get("waitingFor") and engine != "local":
             row = app.runs.row(outcome.run_id)
-            attended = row is not None and app.runs.attended(row)
+            by = "a worker" if row is not None and app.runs.attended(row) else None
         kept = "" if isinstance(app.store, MemoryStore) else f"ropewalk runs show {quote(outcome.run_id)}{again}"
-        text = summary(data, where, again, engine, attended=attended)
+        text = summary(data, where, again, engine, by=by)
         return Answer(exit=ended(data), data=data, text=text, recorded=kept)
 
     return work
@@ -209,10 +209,10 @@ def summary(
     options: str = "",
     engine: str | None = None,
     *,
-    attended: bool = False,
+    by: str | None = None,
 ) -> str:
     """The result for people: status, errors, what it waits for, then each part of the result under its name;
-    `where` has the places of nodes, `options`, `engine` and `attended` are as in `waits`."""
+    `where` has the places of nodes, `options`, `engine` and `by` are as in `waits`."""
     status = str(data.get("status"))
     took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
     lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
@@ -226,7 +226,7 @@ def summary(
         told = name in data if name == "finalState" else data.get(name) not in ({}, None)
         if told and not again:
             lines.append(f"{name}: {_shown(data[name])}")
-    lines += waits(data, options, engine, attended=attended)  # the last thing, however long the results are
+    lines += waits(data, options, engine, by=by)  # the last thing, however long the results are
     return "\n".join(lines)
 
 

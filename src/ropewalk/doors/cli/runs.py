@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shlex
 import sys
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -27,7 +28,7 @@ from .streams import put
 from .table import columns, duration, first_line, moment
 from .talks import Talks
 from .tally import Tally, line, waits_for
-from .waiting import waits
+from .waiting import again, waits
 
 if TYPE_CHECKING:
     from ...app import App
@@ -85,7 +86,7 @@ def ls(
                 r.kind,
                 "damaged" if r.damaged else standing.get(r.id, r.status),
                 moment(r.started_at),
-                _took(_so_far(app, r) if standing.get(r.id) == "interrupted" else r, now, standing),
+                _took(_so_far(app, r) if standing.get(r.id) == "interrupted" else r, now, standing.get(r.id)),
                 *_counts(r),
             )
             for r in rows
@@ -104,10 +105,10 @@ def _tell_damage(rows: Iterable[RunRow]) -> None:
 
 
 def _listed(row: RunRow, standing: str | None) -> dict[str, Any]:
-    from ...runs import summary
+    from ...runs import summary, told
 
     damaged = {"damaged": row.damaged} if row.damaged else {}
-    return {**summary(row), "interrupted": standing == "interrupted", "queued": standing == "queued", **damaged}
+    return {**summary(row), **told(standing), **damaged}
 
 
 def _so_far(app: App, row: RunRow) -> RunRow:
@@ -123,14 +124,14 @@ def _counts(row: Any) -> tuple[int, int]:
     return row.result_count, row.error_count
 
 
-def _took(row: Any, now: float, standing: Mapping[str, str]) -> str:
-    """The time of its execution, without that in line, between owners and waiting; while it goes on or waits, the time
-    since it was started; of one whose process is gone what it had taken when it was last heard of."""
-    if row.id in standing:
-        return duration(row.spent) if standing[row.id] == "interrupted" and row.spent else "-"
+def _took(row: RunRow, now: float, standing: str | None) -> str:
+    """The time of its execution, without that in line, between owners and waiting: of one that nobody executes now what
+    it had taken by then. While a process has it, the time since it was started."""
+    if standing is not None or row.status == "waiting":
+        return duration(row.spent) if standing != "queued" and row.spent else "-"
     if row.ended_at and row.spent:
         return duration(row.spent)
-    end = row.ended_at or (now if row.status in ("running", "waiting") else None)
+    end = row.ended_at or (now if row.status == "running" else None)
     return duration(end - row.started_at) if end else "-"
 
 
@@ -142,21 +143,36 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
         if details is None:
             raise unknown_run(app, run_id)
         lonely = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
-        attended = details["status"] == "waiting" and app.runs.attended(_row(app, run_id))
-        talks = Talks(details["kind"], _row(app, run_id).document)
-        return Answer(data=details, text=_details(details, talks, lonely, attended))
+        row = _row(app, run_id)
+        by = _goes_on(details["status"], app.runs.attended(row)) if not _left(details) else None
+        talks = Talks(details["kind"], row.document)
+        return Answer(data=details, text=_details(details, talks, lonely, by, again(store, project)))
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _details(run: dict[str, Any], talks: Talks, lonely: str | None, attended: bool) -> str:
-    status = f"queued: {lonely or 'a worker takes it'}" if run["queued"] else run["status"]
-    lines = [
-        f"{run['name'] or run['kind']}  {run['id']}",
-        f"  status   {status}"
-        + (f", but its process is gone: ropewalk resume {run['id']}" if run["interrupted"] else ""),
-        f"  started  {run['startTime']}",
-    ]
+def _left(run: dict[str, Any]) -> bool:
+    """Whether nobody executes it, nor will by himself."""
+    return bool(run["interrupted"] or run["answered"])
+
+
+def _goes_on(status: str, attended: bool) -> str | None:
+    """Who goes on with a run by himself when what it waits for has come."""
+    if attended:
+        return "a worker"
+    return "its process" if status == "running" else None
+
+
+def _details(run: dict[str, Any], talks: Talks, lonely: str | None, by: str | None, where: str) -> str:
+    resume = f"ropewalk resume {shlex.quote(run['id'])}{where}"
+    status = run["status"]
+    if run["queued"]:
+        status = f"queued: {lonely or 'a worker takes it'}"
+    elif run["interrupted"]:
+        status = f"{status}, but its process is gone: {resume}"
+    elif run["answered"]:
+        status = f"answered, and goes on with: {resume}"
+    lines = [f"{run['name'] or run['kind']}  {run['id']}", f"  status   {status}", f"  started  {run['startTime']}"]
     if run.get("forkedFrom"):
         lines.append(f"  fork of  {run['forkedFrom']}")
     if run.get("version"):
@@ -171,8 +187,8 @@ def _details(run: dict[str, Any], talks: Talks, lonely: str | None, attended: bo
     if run.get("input") is not None:
         lines.append(f"  input    {_short(run['input'])}")
     lines += [f"  before   {_ending(one)}" for one in run["endings"]]
-    if run["status"] == "waiting":
-        lines += ["", *waits(run, "", attended=attended)]
+    if run["waitingFor"]:
+        lines += ["", *waits(run, where, by=by)]
     lines.append("")
     under_way = {wait["path"] for wait in run["waitingFor"]}
     told = list(talks.told(run["nodes"]))
@@ -274,18 +290,21 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
             raise unknown_run(app, run_id)
         from .dispatch import json_line
 
-        tally, status = Tally(), ""
+        tally, status, where = Tally(), "", again(store, project)
+        resume = f"ropewalk resume {shlex.quote(run_id)}{where}"
         async for event in app.runs.watch(run_id):
             if event.kind == "run.finished":
                 status = str((event.data or {}).get("status"))
             if event.kind == "run.interrupted":
-                sys.stderr.write(f"its process is gone; go on with: ropewalk resume {run_id}\n")
+                sys.stderr.write(f"its process is gone; go on with: {resume}\n")
             if event.kind == "run.queued":
                 said = await asyncio.to_thread(app.workers.unattended, run_id)
                 sys.stderr.write(f"{said or 'in line: a worker takes it'}\n")
             if event.kind == "run.waiting":
                 status = "waiting"
-                sys.stderr.write("\n".join(["it waits without a process:", *_asks(app, run_id)]) + "\n")
+                come = (event.data or {}).get("answered")
+                said = f"what it waited for has come; go on with: {resume}" if come else "it waits without a process:"
+                sys.stderr.write("\n".join([said, *_asks(app, run_id, where)]) + "\n")
             if json:
                 json_line(event.to_dict())
             else:
@@ -296,8 +315,9 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _asks(app: App, run_id: str) -> list[str]:
-    return waits(app.runs.get(run_id) or {}, "", attended=app.runs.attended(_row(app, run_id)))
+def _asks(app: App, run_id: str, where: str) -> list[str]:
+    attended = app.runs.attended(_row(app, run_id))
+    return waits(app.runs.get(run_id, events=False) or {}, where, by="a worker" if attended else None)
 
 
 def _row(app: App, run_id: str) -> RunRow:

@@ -98,9 +98,11 @@ def _user() -> str | None:
 
 def _gone_on(app: App, run_id: str, data: dict[str, Any], said: str, store: str | None, project: Path | None) -> Answer:
     """Who goes on with the run: its process, or whoever resumes it."""
+    from ...runs import LEFT
+
     row = app.runs.row(run_id)
     standing = app.runs.standing([row] if row is not None else ()).get(run_id)
-    alone = standing == "interrupted"
+    alone = standing in LEFT
     command = f"ropewalk resume {shlex.quote(run_id)}{again(store, project)}"
     lines = [said, f"go on with: {command}"] if alone else [said]
     if standing == "queued":
@@ -114,10 +116,9 @@ def again(store: str | None, project: Path | None) -> str:
     return "".join(f" {option} {shlex.quote(value)}" for option, value in given if value)
 
 
-def waits(data: dict[str, Any], where: str, engine: str | None = None, *, attended: bool = False) -> list[str]:
-    """What a parked run waits for, each with the command that answers it, and how it goes on; `where` are the options
-    that name its store, `engine` is who is to execute it if not who is configured; an `attended` one goes on with a
-    worker by itself."""
+def waits(data: dict[str, Any], where: str, engine: str | None = None, *, by: str | None = None) -> list[str]:
+    """What a run waits for, each with the command that answers it, and how it goes on; `where` are the options that
+    name its store, `engine` is who is to execute it if not who is configured; `by` is who goes on with it by itself."""
     waiting = data.get("waitingFor") or []
     if not waiting:
         return []
@@ -128,8 +129,8 @@ def waits(data: dict[str, Any], where: str, engine: str | None = None, *, attend
         lines.append(f"  {asked(wait)}")
         alone = asker(wait["path"]) is not None and nodes.count(wait.get("node")) == 1
         lines.append(f"    {command(run, {**wait, 'path': wait['node']} if alone else wait)}{where}")
-    if attended:
-        lines.append("  then a worker goes on with it")
+    if by is not None:
+        lines.append(f"  then {by} goes on with it")
     else:
         lines.append(f"  then: ropewalk resume {run}{where}" + (f" --engine {engine}" if engine else ""))
     return [visible(line) for line in lines]

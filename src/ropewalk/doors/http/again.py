@@ -13,6 +13,7 @@ from ...errors import RunExists
 from ...journal import ENDS
 from ...journal.journal import RunRow
 from ...journal.offloop import off_loop
+from ...runs import LEFT
 from ...values import Json, check_json
 from . import shapes
 from .answers import Answer, Files, Route, Served
@@ -139,7 +140,7 @@ async def _gone_on(app: App, live: Live, before: RunRow, told: dict[str, Any]) -
     have it."""
     alone = before.status == "waiting"
     if before.status == "running" and not live.holds(before.id):
-        alone = (await off_loop(app.store, lambda: app.runs.standing([before]))).get(before.id) == "interrupted"
+        alone = (await off_loop(app.store, lambda: app.runs.standing([before]))).get(before.id) in LEFT
     if alone and not app.distributed and not live.holds(before.id):
         await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
     return Answer({"runId": before.id, "status": known(app, before.id).status, **told})

@@ -22,7 +22,7 @@ from ...errors import InvalidValue, NotFound
 from ...fitting import check_input, check_variables
 from ...journal.journal import ENDS, RunRow
 from ...journal.journal import NewRun as Begun
-from ...runs import summary
+from ...runs import summary, told
 from ...values import Json, check_json, closest
 from . import shapes
 from .answers import Answer, Files, Route, Served
@@ -165,12 +165,11 @@ def ls(
         limit=limit,
     )
     standing = app.runs.standing(rows)
-    told = []
+    lines = []
     for row in rows:
-        now = standing.get(row.id)
-        about = {"interrupted": now == "interrupted", "queued": now == "queued", "errorMessage": _message(row)}
-        told.append({**summary(row, app.runs.current(row)), **about})
-    return Answer({"runs": told})
+        about = {**told(standing.get(row.id)), "errorMessage": _message(row)}
+        lines.append({**summary(row, app.runs.current(row)), **about})
+    return Answer({"runs": lines})
 
 
 def _message(row: RunRow) -> str | None:

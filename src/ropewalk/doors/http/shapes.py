@@ -57,6 +57,7 @@ class RunLine(Open):
     errorCount: int
     interrupted: bool = Field(description="Its process is gone: `resume` goes on with it.")
     queued: bool = Field(description="A worker will take it.")
+    answered: bool = Field(description="It waited, and has got what it waited for: `resume` goes on with it.")
 
 
 class ListedRun(RunLine):
