@@ -80,6 +80,27 @@ def test_a_memory_that_requests_came_to_and_went_from_is_as_one_of_those_left() 
             assert one.alike[place] == pytest.approx(other.alike[changed.places[known]], abs=1e-4)
 
 
+def test_a_tool_asked_once_does_not_come_before_those_whose_turn_has_not_come() -> None:
+    """SELECT-LEARN-1: but it does for a request much like the one that is remembered."""
+    selector = Selector(
+        [
+            {"name": "book_flight", "description": "Book a flight between two cities"},
+            {"name": "book_train", "description": "Book a train ticket between two cities"},
+            {"name": "book_hotel", "description": "Book a room in a hotel of a city"},
+        ]
+    )
+    selector.record("get me from Oslo to Bergen", "book_train")
+    first = {
+        query: selector.select(query).results[0]["name"]
+        for query in (
+            "book me a flight from Oslo to Bergen",
+            "get me from Oslo to Bergen",
+            "get me from Oslo to Hamburg",
+        )
+    }
+    assert list(first.values()) == ["book_flight", "book_train", "book_train"]
+
+
 def test_the_likest_of_many_requests_is_found_when_others_came_and_went() -> None:
     """SELECT-LEARN-1"""
     subjects = ("guitar", "piano", "weather", "Rome", "invoice", "customer", "river", "sleep", "train", "tax", "moon")

@@ -339,10 +339,10 @@ class Candidates:
         marks, pairs = self._asked(len(self.reading.inside))
         rows = b"".join([bits.to_bytes(BITS // 8) for bits in (*marks, *pairs)])
         asked: Array = np.frombuffer(rows, np.uint64).reshape(2, len(marks), -1)
-        asked = asked.transpose(0, 2, 1).reshape(-1, len(marks))
+        asked = asked.transpose(0, 2, 1).reshape(2 * BITS // 64, len(marks))
         theirs = index.marks.take(slots, axis=0).T.copy()
         shared = np.bitwise_count(theirs[:, None] & asked[:, :, None])
-        alike = shared.reshape(2, -1, len(marks), len(slots)).sum(1, np.uint16)
+        alike = shared.reshape(2, BITS // 64, len(marks), len(slots)).sum(1, np.uint16)
         most = [[min(bits.bit_count() + 1, 8)] for bits in pairs]
         out[4] = alike[1] / np.array(most, np.float32)
         out[5] = alike[0] / index.trigram_counts[slots]

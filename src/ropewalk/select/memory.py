@@ -4,7 +4,9 @@ Two things speak for a tool, added up. Its words, as in naive Bayes: how much mo
 request than tools in general were, against how many others it was asked with. And the remembered requests most like
 this one, each by what it tells that the others of them do not (kernel ridge regression among these few): so ten
 requests that say the same count as one, and what all requests have in common for nothing. A tool that was never asked
-has nothing for or against it. To remember or forget a request takes the time to read it; nothing is built anew.
+has nothing for or against it. One that was asked once or twice has little, as these may only show that others of its
+kind were not asked yet, but for a request much like one of those. To remember or forget a request takes the time to
+read it; nothing is built anew.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 MOST: Final = 50_000  # requests of all tools that are remembered; of more the newest
 ALL_WAYS: Final = 5_000  # up to so many each way to read a request is compared, above only the whole
-WORDS, NEAREST = 0.6, 8.0  # what both are worth beside the features' weights: bench/select_memory.py measures it
+WORDS, NEAREST = 0.75, 9.0  # what both are worth beside the features' weights: bench/select_memory.py measures it
+FEW: Final = 3.0  # requests of a tool for half of that,
+LIKE: Final = 6  # and by which power of how like one of them is the other half comes without
 NEIGHBOURS: Final = 64  # requests most like one
 _RIDGE: Final = 0.3  # by how much they are not believed
 _LEAST: Final = -0.2  # that they say against a tool
@@ -92,6 +96,7 @@ class Memory:
             "lengths": np.ones(64, np.float32),  # of the words, by what each was worth when the request came
             "owners": np.zeros(64, np.intp),
             "said": np.zeros(64, np.float32),  # by place: what the words of all requests of a tool are worth
+            "times": np.zeros(64, np.float32),  # by place: how many they are
             "counts": np.zeros(64, np.float32),  # by word: how many requests have it
         }
         for use in sorted(uses, key=lambda use: use.at)[-MOST:]:
@@ -148,7 +153,7 @@ class Memory:
         if not rows:
             place = self.places.pop(tool)
             del self._rows[tool]
-            self._columns["said"][place] = 0
+            self._columns["said"][place] = self._columns["times"][place] = 0
             self._free_places.append(place)
 
     def forget(self, tool: str) -> None:
@@ -177,6 +182,7 @@ class Memory:
         worth = sign * float(one.weights.sum())
         place = int(self._columns["owners"][row])
         self._column("said", place)[place] += worth
+        self._column("times", place)[place] += sign
         self._total += worth
         self._column("counts", len(self._having))[one.words] += sign
         for word in one.words.tolist():
@@ -192,7 +198,13 @@ class Memory:
         if not self._newest:
             return None
         having = {n: self._found(term) for n, term in enumerate(reading.request.terms) if term.stem in self._numbers}
-        return Recalled(self._by_words(reading, having), *self._by_nearest(reading, having))
+        words, (nearest, alike) = self._by_words(reading, having), self._by_nearest(reading, having)
+        times = self._columns["times"][: len(self.tools)]
+        few = FEW / (times + FEW)
+        believed = 1 - few * (1 - np.clip(alike, 0, 1) ** LIKE)
+        words[:, :-1] *= believed
+        nearest[:, :-1] *= believed
+        return Recalled(words, nearest, alike)
 
     def _found(self, term: Term) -> Having:
         word = self._numbers[term.stem]
