@@ -17,6 +17,7 @@ from mcp_project import COMMAND, ERAS, REPORT, Served, environment, served
 from ropewalk.app import App
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.errors import InvalidFlow
+from ropewalk.expr import TRANSFORMS, transform
 from ropewalk.tools.mcp import ServerRefused
 from ropewalk.tools.tool import Tool
 
@@ -233,6 +234,41 @@ def test_a_flow_that_is_not_sound_is_told_once_however_often_the_toolbox_changes
 
     asyncio.run(case())
     assert len([row for row in caplog.records if "bad.yaml is not offered" in row.getMessage()]) == 1
+
+
+def test_a_stored_chain_whose_transform_is_not_registered_yet_is_left_out_and_hides_no_other(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    later = {"id": "later", "name": "later", "nodes": [{"id": "a", "type": "transform", "input": "x", "transform": {}}]}
+    later["nodes"][0]["transform"] = {"type": "CUSTOM", "config": {"function": "made_later"}}  # type: ignore[index]
+    text = "kind: chain\nname: filed\nnodes: [{id: a, type: transform, input: \"${custom('made_later', 1)}\"}]\n"
+    served.write("flows/filed.yaml", text.replace("}]", ", transform: {type: PICK, config: {fields: [a]}}}]"))
+    transform("made_later")(str.upper)
+
+    async def case() -> None:
+        async with App.open(served.home, store="memory") as app:
+            await app.chains.create_chain({"name": "sound", "nodes": [{"id": "a", "type": "delay", "delay": 1}]})
+            await app.chains.create_chain(later)
+            # As in a process that reads the store before somebody registers it.
+            known = TRANSFORMS.pop("made_later")
+            app.definitions._loaded.clear()
+            flows = Flows(app, ["flows"], served.home)
+            names = {one.wanted for one in flows.offered()}
+            assert "sound" in names
+            assert not names & {"later", "filed"}
+            said = "chain 'later' of the store is not offered: nodes[0].transform.config.function: no transform "
+            assert any(row.getMessage().startswith(said) for row in caplog.records)
+            assert "put @transform above its function" in flows.broken["chain 'later' of the store"]
+            before = flows.version()
+            transform("made_later")(known)
+            assert flows.version() != before
+            assert {"later", "filed"} < {one.wanted for one in flows.offered()}
+            assert flows.broken == {}
+
+    try:
+        asyncio.run(case())
+    finally:
+        del TRANSFORMS["made_later"]
 
 
 def test_recorded_tests_beside_flows_are_left_out_and_refused_where_they_are_named(served: Served) -> None:

@@ -43,13 +43,26 @@ def transform(name: Any, /) -> Any:
     return register
 
 
+_WHERE: Final = "; put @transform above its function, in a module that is imported before, as those of [tools] modules"
+
+
 def registered(name: Json) -> Callable[[Json], Json]:
     """The transform of this name; ExpressionError where there is none."""
     run = TRANSFORMS.get(name) if type(name) is str else None
     if run is None:
-        near = closest(name, TRANSFORMS) if type(name) is str else None
-        raise ExpressionError(f"no transform {name!r} is registered", suggestion=near)
+        message, near = unregistered(name)
+        raise ExpressionError(message, suggestion=near)
     return run
+
+
+def unregistered(name: Json) -> tuple[str, str | None]:
+    """What is said of a name that no transform has here, and the one that may be meant; without one, where it would
+    have to be registered, since that is done by whichever process reads the definition."""
+    said = f"no transform {name!r} is registered"
+    if type(name) is not str:
+        return said, None
+    near = closest(name, TRANSFORMS)
+    return (said if near else f"{said}{_WHERE}"), near
 
 
 @function("custom", 2)

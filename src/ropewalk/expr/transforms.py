@@ -18,7 +18,7 @@ from .ast import NULL, Arr, Each, Expr, Fn, Lit, Ref, Var, rebind, refs
 from .lift import lift
 from .parser import parse
 from .paths import walk
-from .reshape import TRANSFORMS
+from .reshape import TRANSFORMS, unregistered
 
 _BINDS: Final = {"item": "$item", "index": "$index", "acc": "$acc"}
 _PLAIN_PATH: Final = re.compile(r"[^\W\d][\w-]*(?:\.[\w-]+|\[\s*(?:[0-9]+|\"[^\"]*\"|'[^']*')\s*\])*")
@@ -195,7 +195,7 @@ def _custom(config: _Config) -> Expr:
     if type(name) is not str:
         return config.say("function", "must be the name of a function registered with @transform")
     if name not in TRANSFORMS:
-        return config.say("function", f"no transform {name!r} is registered", closest(name, TRANSFORMS))
+        return config.say("function", *unregistered(name))
     return Fn("custom", (Lit(name), config.source))
 
 

@@ -15,6 +15,7 @@ from ...config.flow_files import flow_files, stamp
 from ...engine.flowtool import tool_name, value_of
 from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
+from ...expr import TRANSFORMS
 from ...ir import bodies
 from ...values import Json, digest
 from .answers import failed, flow_failed, given
@@ -38,15 +39,16 @@ class Flows:
         self._known: dict[Path, tuple[Any, Loaded | None]] = {}
         self._told: set[tuple[str, Path]] = set()
         self.broken: dict[str, str] = {}
-        """Why a file is not offered, by its path."""
+        """Why a file, by its path, or a stored definition is not offered."""
 
     def version(self) -> Any:
         """Which there are, and of when."""
         files = tuple((str(file), stamp(file)) for file in self._files())
-        return files, tuple((d.kind, d.id, d.fingerprint) for d in self._definitions()), self._app.toolbox.version
+        stored = tuple((d.kind, d.id, d.fingerprint) for d in self._definitions())
+        return files, stored, self._app.toolbox.version, len(TRANSFORMS)
 
     def offered(self) -> Iterator[Offered]:
-        """One tool per flow; a file that is no sound flow is left out, and `broken` says why."""
+        """One tool per flow; one that is no sound flow here is left out, and `broken` says why."""
         own: dict[str, tuple[Path, set[str]]] = {}
         for file in self._files():
             loaded = self._loaded(file)
@@ -54,7 +56,9 @@ class Flows:
                 own.setdefault(tool_name(loaded.name), (file, set()))[1].add(loaded.fingerprint)
                 yield self._offer(f"file:{file}", loaded, self._of_file(loaded), own=True)
         for definition in self._definitions():
-            loaded = self._app.definitions.stored(definition)
+            loaded = self._of_the_store(definition)
+            if loaded is None:
+                continue
             same = own.get(tool_name(loaded.name))
             if same is not None and loaded.fingerprint in same[1]:
                 continue  # the very same one
@@ -83,22 +87,35 @@ class Flows:
         return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
 
     def _loaded(self, file: Path) -> Loaded | None:
-        now = stamp(file), self._app.toolbox.version
+        now = stamp(file), self._app.toolbox.version, len(TRANSFORMS)
         known = self._known.get(file)
         if known is not None and known[0] == now:
             return known[1]
-        loaded: Loaded | None = None
-        before = self.broken.pop(str(file), None)
-        try:
+
+        def load() -> Loaded:
             found = self._app.load(file)
             self._app.ensure(found)
-            loaded = found
-        except (InvalidFlow, NotFound) as error:
-            self.broken[str(file)] = str(error)
-            if str(error) != before:  # it is looked at again whenever the toolbox changes
-                log.warning("%s is not offered: %s", file, error)
+            return found
+
+        loaded = self._sound(str(file), load)
         self._known[file] = (now, loaded)
         return loaded
+
+    def _of_the_store(self, definition: Any) -> Loaded | None:
+        """It was sound when it was stored; a transform that it uses may be registered later here, or elsewhere only."""
+        name = f"{definition.kind} {definition.id!r} of the store"
+        return self._sound(name, lambda: self._app.definitions.stored(definition))
+
+    def _sound(self, name: str, load: Callable[[], Loaded]) -> Loaded | None:
+        """What `load` gives, where it can be offered."""
+        before = self.broken.pop(name, None)
+        try:
+            return load()
+        except (InvalidFlow, NotFound) as error:
+            self.broken[name] = str(error)
+            if str(error) != before:  # it is looked at again whenever tools or transforms change
+                log.warning("%s is not offered: %s", name, error)
+            return None
 
     # --- how they are called
 
