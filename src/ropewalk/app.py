@@ -14,6 +14,7 @@ from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, check_run_id, new_run_id
 from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
+from .errors.given import must_be
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
@@ -69,10 +70,11 @@ class App(Selecting):
         settings: Workplace = Workplace(),  # noqa: B008 - frozen
         model: ModelClient | None = None,
     ) -> None:
-        self.toolbox = toolbox if toolbox is not None else Toolbox(tools)
-        if toolbox is not None:
-            for tool in tools:
-                self.toolbox.register(tool)
+        self.toolbox = Toolbox() if toolbox is None else toolbox
+        must_be(Toolbox, toolbox=self.toolbox)
+        must_be(Limits, limits=limits)
+        must_be(Workplace, settings=settings)
+        self.toolbox.register_all(tools)
         self.limits = limits
         seconds = limits.tool_timeout if timeout is None else timeout
         pace = None

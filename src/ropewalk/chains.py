@@ -95,7 +95,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
             raise InvalidInput(problems)
         if chain_id is not None and not can_be(chain_id):
             return []
-        rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=most)
+        rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=min(most, sys.maxsize))
         return [ExecutionStatus(self._status(row)) for row in rows]
 
     def stop_execution(self, execution_id: str) -> bool:

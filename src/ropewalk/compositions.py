@@ -65,6 +65,8 @@ class CompositionService(StoredDefinitions[CompositionObject, CompositionSummary
         """A composition that calls some tools one after another. `config` has name, description, inputSchema,
         outputSchema and `mappings: [{input, output}]`, of which the i-th belongs to the i-th tool. The id of
         each node is the name of its tool, with a number from its second appearance on."""
+        if config is not None and not isinstance(config, Mapping):
+            raise InvalidFlow([Problem(path="config", message=f"must be an object, not {kind(config)}")])
         given = {**(config or {}), **more}
         mappings = given.pop("mappings", None) or []
         names = _listed(tool_names, "tool_names", "tool names", str)

@@ -11,6 +11,7 @@ from .config.workplace import Rate
 from .dialects.agent_flow import MODEL
 from .engine.flowtool import FlowTool, cycle, flow_of, input_schema_of, tool_name
 from .errors import ConfigError, InvalidInput, InvalidValue, Problem, ToolError
+from .errors.given import wants
 from .expr.ast import Ref
 from .ir import Flow, Graph
 from .ops import Call, calls_of
@@ -177,6 +178,8 @@ def asks_model(flow: Flow, toolbox: Toolbox) -> bool:
 
 def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
     """InvalidInput for variables that a flow does not have: it neither declares, sets nor reads them."""
+    if not isinstance(variables, Mapping):
+        raise wants("variables", "an object of values by name", variables)
     unknown = [name for name in variables if name not in flow.state]
     if unknown:
         there = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .engine.engine import Job, new_run_id
 from .errors import ModelError, NoExecutor, Problem
+from .errors.given import wants
 from .events import Event
 from .fitting import asks_model, check_input
 from .journal.journal import Log, NewRun, RunRow
@@ -53,6 +54,8 @@ class Jobs:
         caller = self.caller(executor, loaded)
         if executor is None and (loaded.fingerprint, self._app.toolbox.version, loaded.root) not in self._sound:
             await self.ready(loaded)
+        if on_event is not None and not callable(on_event):
+            raise wants("on_event", "a function of an event", on_event)
         if run_id is not None:
             check_json(run_id, "run id")
         input = check_input(loaded.flow, input)

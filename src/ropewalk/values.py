@@ -251,8 +251,10 @@ def replaced(value: Json, marks: Mapping[str, str]) -> Json:
     return value
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known name nearest to a misspelt one, for "did you mean"; None when nothing is near."""
+def closest(word: object, known: Iterable[str]) -> str | None:
+    """The known name nearest to a misspelt one, for "did you mean"; None when nothing is near, or it is no name."""
+    if not isinstance(word, str):
+        return None
     import difflib  # only for a message
 
     found = difflib.get_close_matches(word, [k for k in known if k], n=1, cutoff=0.6)

@@ -78,6 +78,8 @@ class FlowBuilder(Nodes):
     ) -> State[Any]:
         """A piece of state: `type` what it holds, `initial` what it starts with, `reduce` how writes
         are folded in. Nodes write it with `f.options(into=...)` or `writes=`, or by `f.set(...)`."""
+        if not isinstance(name, str):
+            raise mistake(f"the name of a state is a string, not {type(name).__name__}")
         if name in self._trace.channels:
             raise mistake(f"there is a state {name!r} already")
         if reduce not in REDUCERS:
@@ -93,7 +95,8 @@ class FlowBuilder(Nodes):
 
     def status(self, node: Ref[Any], /) -> Ref[str]:
         """How a node ended: ok, failed, skipped, or dead where it was not reached."""
-        root, path = getattr(node._expr, "root", ""), getattr(node._expr, "path", ())
+        expr = getattr(node, "_expr", None)
+        root, path = getattr(expr, "root", ""), getattr(expr, "path", ())
         if not root.startswith("out#") or len(path) != 1:
             raise mistake(f"{node!r} is not the value of a node, which alone has a status")
         return Ref(Plain(root.replace("out", "status", 1), path))

@@ -112,7 +112,7 @@ class Nodes:
 
     def cases(self, *arms: tuple[object, object], otherwise: object = None) -> Ref[Any]:
         """Do what stands beside the first condition that holds, else `otherwise`."""
-        if not arms:
+        if not arms or not all(isinstance(arm, tuple) and len(arm) == 2 for arm in arms):
             raise mistake("cases takes pairs of a condition and what to do where it holds")
 
         def make(id: str) -> Branch:

@@ -115,7 +115,7 @@ def notation_of(document: Json) -> Notation:
 def write(flow: Flow, kind: str) -> dict[str, Json]:
     """The document of a notation that does what the flow does; compiling it gives the same results,
     state and journal. InvalidFlow lists everything that the notation cannot hold."""
-    found = NOTATIONS.get(kind)
+    found = NOTATIONS.get(kind) if isinstance(kind, str) else None
     writers = [name for name, known in NOTATIONS.items() if known.write is not None]
     if found is None or found.write is None:
         raise NotFound("notation that flows are written in", kind, suggestion=closest(kind, writers))

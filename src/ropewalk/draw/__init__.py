@@ -21,7 +21,7 @@ FORMATS = {"mermaid": mermaid, "svg": svg, "text": text}
 
 def draw(flow: Flow, format: str) -> str:
     """The drawing in one of FORMATS."""
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise NotFound("drawing format", format, suggestion=closest(format, FORMATS))
     drawn: str = FORMATS[format](flow)
     return drawn

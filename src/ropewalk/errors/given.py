@@ -80,6 +80,20 @@ class InvalidInput(RopewalkError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+def wants(path: str, what: str, given: object) -> InvalidInput:
+    """What is raised of an argument of another type than it must have."""
+    kind = type(given)
+    name = "None" if given is None else kind.__name__ if kind.__module__ == "builtins" else kind.__qualname__
+    return InvalidInput([Problem(path=path, message=f"must be {what}, not {name}")])
+
+
+def must_be(kind: type, **given: object) -> None:
+    """Raise InvalidInput unless each of these arguments is of a type."""
+    for path, one in given.items():
+        if not isinstance(one, kind):
+            raise wants(path, f"a {kind.__name__}", one)
+
+
 class ExpressionError(RopewalkError):
     """An expression cannot be read (at parse time) or evaluated (at run time). `at` is the offset in `text`, `line`
     and `column` are the same for people; `others` are what else is wrong with the same text of a document."""

@@ -46,7 +46,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
 
     def get_run(self, id: str, *, so_far: bool = False) -> RunRow | None:
         with self._lock:
-            record = self._runs.get(id)
+            record = self._runs.get(id) if isinstance(id, str) else None
             return record.row(so_far=so_far) if record else None
 
     def list_runs(

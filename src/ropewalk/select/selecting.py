@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from ..journal.offloop import off_loop
+from ..tools.bound import checked_args
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Selecting:
             await self.toolbox.connect_for([tool_id])
         bound = self.runner.bind(tool_id)
         with self.runner.teaching(tool_id, request):
-            return await bound.call(dict(args or {}), None, None, on_progress)
+            return await bound.call(checked_args(tool_id, bound, args), None, None, on_progress)
 
     def _learn(self, request: str, outcomes: Mapping[str, bool]) -> None:
         try:

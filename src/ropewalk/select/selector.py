@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..dialects.records import Record
 from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
+from ..errors.given import must_be, wants
 from ..journal.use import ToolUse, UseStore
 from ..uncollected import uncollected
 from ..values import Json, closest
@@ -122,6 +123,7 @@ class Selector:
 
     def remove(self, tool: str) -> bool:
         """Take a tool out by its id; False when it is not there."""
+        must_be(str, tool=tool)
         with self._lock:
             return self._made is not None and self._drop(tool)
 
@@ -133,6 +135,7 @@ class Selector:
 
     def replace_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Have exactly these tools. What was learnt stays."""
+        must_be(Iterable, tools=tools)
         fresh = list(tools)
         with self._lock:
             self._made = None
@@ -141,6 +144,8 @@ class Selector:
 
     def follow(self, toolbox: Toolbox) -> None:
         """Have the tools of a toolbox, now and whatever changes there. What changed is looked at when somebody asks."""
+        if not callable(getattr(toolbox, "on_change", None)):
+            raise wants("toolbox", "a Toolbox", toolbox)
         with self._lock:
             self._toolbox = toolbox
             toolbox.on_change(self._note)
@@ -334,6 +339,9 @@ class Selector:
 
     def learn(self, query: str, outcomes: Mapping[str, bool]) -> None:
         """Remember how several tools did for one request; those that are not here are left out."""
+        must_be(str, query=query)
+        must_be(Mapping, outcomes=outcomes)
+        must_be(bool, **{f"outcomes.{tool}": success for tool, success in outcomes.items()})
         with self._lock:
             for tool, success in outcomes.items():
                 if self._knows(tool):
@@ -351,6 +359,7 @@ class Selector:
 
     def learnt(self, tool: str | None = None) -> list[ToolUse]:
         """What is remembered: the requests of each tool, the newest first."""
+        must_be(str, tool="" if tool is None else tool)
         with self._lock:
             return self._usage.learnt(tool)
 
@@ -363,6 +372,7 @@ class Selector:
 
     def import_learnt(self, uses: Iterable[Mapping[str, Any]]) -> int:
         """Remember what was exported, here or elsewhere; gives how many. Raises InvalidInput with everything wrong."""
+        must_be(Iterable, uses=uses)
         taken, problems = [], []
         for number, use in enumerate(uses):
             try:
@@ -376,5 +386,6 @@ class Selector:
 
     def forget(self, tool: str | None = None) -> int:
         """Delete what was learnt of one tool, or all of it; gives how many requests went."""
+        must_be(str, tool="" if tool is None else tool)
         with self._lock:
             return self._usage.forget(tool)

@@ -229,7 +229,7 @@ def _by_pydantic(hint: Any, place: str) -> Shape:
     try:
         adapter = pydantic.TypeAdapter(hint)
         schema = adapter.json_schema()
-    except (pydantic.errors.PydanticUserError, pydantic.PydanticSchemaGenerationError) as error:
+    except Exception as error:  # its own errors, and those of the code of types
         raise InvalidTool(f"{place}: the type {hint!r} has no JSON Schema: {error}") from error
     inner = schema.pop("$defs", None)
     if inner:

@@ -21,9 +21,10 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 
 from ..errors import InvalidCursor, InvalidTool, NotFound
+from ..errors.given import wants
 from ..frozen import dataclass
 from ..values import closest
-from .tool import Tool, ToolBackend
+from .tool import Tool, ToolBackend, check_backend
 
 log = logging.getLogger("ropewalk.tools")
 ChangeKind: TypeAlias = Literal["registered", "updated", "backend_removed", "tool_removed"]
@@ -72,13 +73,15 @@ class Index:
 
     def get(self, tool_id: str, /) -> Tool | None:
         """The tool of this id, or None."""
-        entry = self._entries.get(tool_id)
+        try:
+            entry = self._entries.get(tool_id)
+        except TypeError:  # no key at all, so no id
+            return None
         return entry[0] if entry is not None else None
 
     def backends(self, tool_id: str, /) -> list[ToolBackend]:
         """The backends of a tool in the order registered; none for an unknown id."""
-        entry = self._entries.get(tool_id)
-        return list(entry[1]) if entry is not None else []
+        return list(self._entries[tool_id][1]) if self.get(tool_id) is not None else []
 
     def ids(self) -> list[str]:
         """Every tool id, sorted."""
@@ -98,6 +101,10 @@ class Index:
         `limit` is 1 to 1000 tools. A cursor from another query, or from before the index changed,
         raises InvalidCursor.
         """
+        if not isinstance(query, str):
+            raise wants("query", "a string", query)
+        if not isinstance(limit, int):
+            raise wants("limit", "an integer", limit)
         if not 1 <= limit <= 1000:
             raise ValueError(f"limit must be 1 to 1000, not {limit}")
         with self._lock:
@@ -117,6 +124,8 @@ class Index:
         It is called in a thread that is changing the index, mostly the one that made this change.
         What it raises is logged.
         """
+        if not callable(listener):
+            raise wants("listener", "a function", listener)
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
@@ -130,6 +139,10 @@ class Index:
 
     def put(self, tool: Tool, backend: ToolBackend | None) -> None:
         """Add a tool, or a backend to it: an equal backend is replaced, another is appended."""
+        if not isinstance(tool, Tool):
+            raise wants("tool", "a Tool", tool)
+        if backend is not None:
+            check_backend(backend, f"tool {tool.id!r}")
         with self._lock:
             self._put(tool, backend)
         self._tell()
@@ -201,10 +214,9 @@ class Index:
             self._version += 1
 
     def _entry(self, tool_id: str) -> tuple[Tool, tuple[ToolBackend, ...]]:
-        entry = self._entries.get(tool_id)
-        if entry is None:
+        if self.get(tool_id) is None:
             raise NotFound("tool", tool_id, suggestion=closest(tool_id, self._entries))
-        return entry
+        return self._entries[tool_id]
 
     def _note(self, kind: ChangeKind, tool_id: str, backend: ToolBackend | None) -> None:
         self._version += 1

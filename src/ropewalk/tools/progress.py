@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
+from ..errors.given import wants
 from .result import ProgressEvent
 from .route import OnProgress
 
@@ -20,6 +21,8 @@ class Progress:
     __slots__ = ("_callback", "_last")
 
     def __init__(self, callback: OnProgress | None) -> None:
+        if callback is not None and not callable(callback):
+            raise wants("on_progress", "a function", callback)
         self._callback = callback
         self._last: asyncio.Task[None] | None = None
 

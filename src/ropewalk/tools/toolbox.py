@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
+from ..errors.given import wants
 from ..values import Json, closest, fresh
 from .index import Change, Index, Page, log
 from .tool import Handler, Tool, ToolBackend, check_backend, tool_from
@@ -75,11 +76,10 @@ class Toolbox(Index):
         self._served: dict[str, set[str]] = {}
         self._seconds: dict[str, Json] = {}
         self._opening = threading.Lock()
-        for one in tools:
-            self.register(one)
-        for name, config in (mcp or {}).items():
+        self.register_all(tools)
+        for name, config in _table(mcp, "mcp").items():
             self.add_mcp(name, config)
-        for name, config in (providers or {}).items():
+        for name, config in _table(providers, "providers").items():
             self.add_provider(name, config)
 
     @property
@@ -111,6 +111,13 @@ class Toolbox(Index):
         return {*servers, *providers, *(name for name in self.failures if ":" not in name)}
 
     # --- registering ------------------------------------------------------------------------
+
+    def register_all(self, tools: Iterable[Tool | Handler]) -> None:
+        """`register` each; InvalidInput for what is no list of them."""
+        if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+            raise wants("tools", "a list of functions and Tools", tools)
+        for one in tools:
+            self.register(one)
 
     def register(
         self, tool: Tool | Handler, handler: Handler | None = None, *, backend: ToolBackend | None = None
@@ -199,6 +206,8 @@ class Toolbox(Index):
         documents that are elsewhere. One that fails stops no other: see `failures`. With a name, a
         server that cannot be reached raises ConnectionError, TimeoutError or ConfigError."""
         if name is not None:
+            if not isinstance(name, str):
+                raise wants("name", "a string", name)
             if self.mcp is None:
                 raise NotFound("MCP server", name)
             await self.mcp.connect(name)
@@ -208,6 +217,8 @@ class Toolbox(Index):
 
     async def find(self, tool_id: str) -> Tool:
         """The tool, its server connected for it where need be; NotFound says why there is none, or which was meant."""
+        if not isinstance(tool_id, str):
+            raise wants("tool_id", "a string", tool_id)
         if self.lacks(tool_id):
             await self.connect_for([tool_id])
         tool = self.get(tool_id)
@@ -222,7 +233,7 @@ class Toolbox(Index):
     async def connect_for(self, tool_ids: Iterable[str]) -> None:
         """Connect only what the tools named can come from: the servers of their namespaces, and the
         providers when a namespace is none of a server. Failures are noted, never raised."""
-        spaces = {tool_id.partition(":")[0] for tool_id in tool_ids if ":" in tool_id}
+        spaces = {one.partition(":")[0] for one in tool_ids if isinstance(one, str) and ":" in one}
         servers = spaces & set(self.mcp.names) if self.mcp is not None else set()
         if self.mcp is not None and servers:
             names = sorted(servers)
@@ -320,6 +331,12 @@ class Toolbox(Index):
             self.remove_backend(tool_id, backend)
         except NotFound:
             return  # somebody else removed it: that is what we wanted
+
+
+def _table(given: Mapping[str, Any] | None, path: str) -> Mapping[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise wants(path, "an object of configurations by name", given)
+    return given or {}
 
 
 def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBackend]:
