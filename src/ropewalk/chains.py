@@ -14,7 +14,7 @@ from .dialects.fields import count
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from .errors import InvalidInput, Problem
 from .runs import event_of, iso, steps
-from .runs.remains import remains
+from .runs.remains import let_go, remains
 from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
 
@@ -56,12 +56,13 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         if row is None:
             return None
         history = self.app.runs.history(execution_id)
-        result = row.result or (self.without_result(row) if _let_go(row) else {})
+        result = row.result or (self.without_result(row) if let_go(row) else {})
         return ExecutionDetails(
             {
                 **self._status(row),
                 "input": row.input,
                 "context": row.context,
+                **({"resultCount": len(result["results"]), "errorCount": len(result["errors"])} if let_go(row) else {}),
                 "results": result.get("results", {}),
                 "variables": result.get("variables", {}),
                 "errors": result.get("errors", []),
@@ -72,19 +73,18 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         )
 
     def without_result(self, row: Any) -> dict[str, Json]:
-        left = remains(row, self.app.runs.history(row.id))
-        said = f"run {row.id} was stopped"
-        error = {"nodeId": None, "path": None, "tool": None, "message": said, "kind": "RunStopped"}
-        return {
+        error = {"message": f"run {row.id} was stopped", "kind": "RunStopped", "attempts": 1}
+        stopped: dict[str, Json] = {
             "success": False,
             "executionId": row.id,
             "chainId": row.definition_id,
             "status": row.status,
-            "results": left.results,
-            "variables": left.variables,
-            "errors": [{**error, "attempts": 1}],
+            "results": {},
+            "variables": {},
+            "errors": [{"nodeId": None, "path": None, "tool": None, **error}],
             "duration": round(row.spent * 1000, 3),
         }
+        return {**stopped, **(remains(self.app, row) or {}), "chainId": row.definition_id}
 
     def list_executions(self, chain_id: str | None = None, *, limit: int | None = None) -> list[ExecutionStatus]:
         """Newest first; of one chain, or of all chains. At most `limit`, without one all."""
@@ -106,10 +106,6 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         return self.store.get_run(execution_id, so_far=True) if can_be(execution_id) else None
 
     def _status(self, row: Any) -> dict[str, Json]:
-        results, errors = row.result_count, row.error_count
-        if _let_go(row):
-            full = row if row.document is not None else self.store.get_run(row.id) or row
-            results, errors = len(remains(full, self.app.runs.history(row.id)).results), 1
         return {
             "id": row.id,
             "chainId": row.definition_id,
@@ -117,14 +113,9 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
             "startTime": iso(row.started_at),
             "endTime": iso(row.ended_at),
             "currentNode": self.app.runs.current(row),
-            "resultCount": results,
-            "errorCount": errors,
+            "resultCount": row.result_count,
+            "errorCount": row.error_count,
         }
-
-
-def _let_go(row: Any) -> bool:
-    """Whether it was stopped while nobody ran it: whoever ends a run otherwise counts at least one error."""
-    return bool(row.status == "stopped" and row.result is None and not row.error_count)
 
 
 class Chains:

@@ -16,6 +16,7 @@ from .dialects.composition_result import failure, mismatches
 from .dialects.fields import kind, known_keys
 from .dialects.records import CompositionObject, CompositionResult, CompositionSummary
 from .errors import InvalidFlow, InvalidInput, Problem
+from .runs.remains import remains
 from .stored import Executor, StoredDefinitions
 from .values import Json
 
@@ -57,7 +58,8 @@ class CompositionService(StoredDefinitions[CompositionObject, CompositionSummary
     def without_result(self, row: Any) -> dict[str, Json]:
         message = f"run {row.id} was stopped"
         duration = round(row.spent * 1000, 3)
-        return failure(row.definition_id, row.id, message, [], status=row.status, duration=duration)
+        stopped = failure(row.definition_id, row.id, message, [], status=row.status, duration=duration)
+        return {**stopped, **(remains(self.app, row) or {}), self.key: row.definition_id}
 
     def compose_tools(
         self, tool_names: Sequence[str], config: Mapping[str, Any] | None = None, /, **more: Any

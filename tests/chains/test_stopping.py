@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,104 +93,70 @@ async def stubborn(name: str, params: dict[str, Any]) -> Any:
     return name
 
 
-@pytest.mark.parametrize("mode", ["sequential", "dag", "parallel"])
-def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_timing_out(address: str, mode: str) -> None:
-    """CHAIN-ERROR-9"""
+def one_of_each(mode: str) -> list[dict[str, Any]]:
+    """Nodes of every kind that has a value, and at last one that waits."""
+    nodes: list[dict[str, Any]] = [
+        tool("a", outputVar="v"),
+        {"id": "both", "type": "parallel", "nodes": [tool("p"), tool("q")], "outputVar": "w"},
+        {"id": "each", "type": "loop", "items": [1, 2], "nodes": [tool("l")]},
+        {"id": "which", "type": "condition", "condition": "true", "then": [tool("t")], "otherwise": []},
+        {**tool("bad", errorStrategy="fallback", maxRetries=0), "fallback": {"instead": "${output.a}"}},
+        tool("worse", errorStrategy="continue", maxRetries=0),
+        tool("no", condition="false"),
+        {"id": "ask", "type": "wait", "approval": "Go on?", "dependsOn": []},
+    ]
+    if mode == "dag":
+        nodes[-1]["dependsOn"] = ["both", "each", "which", "bad", "no"]
+        nodes[4]["dependsOn"] = ["a"]
+    else:
+        del nodes[-1]["dependsOn"]
+    return nodes
+
+
+@pytest.mark.parametrize("mode", ["sequential", "dag"])
+def test_a_run_that_was_stopped_while_nobody_ran_it_has_all_that_had_finished(tmp_path: Path, mode: str) -> None:
+    """Values of blocks, fallbacks and earlier errors too, as if its process had been there; wherever one looks."""
+    tools = ScriptedTools(
+        {**{id: {"gives": id.upper()} for id in "apqlt"}, "bad": {"fails": "oh"}, "worse": {"fails": "no"}}
+    )
 
     async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", mode=mode, timeout=30, concurrency=1, nodes=[tool("s"), tool("h")])
-            result = await app.chains.execute_chain("c", None, stubborn)
-            assert result.status == "timeout"
-
-    run(body(), 1)
-
-
-def test_a_tool_that_swallows_its_cancellation_does_not_keep_a_chain_from_stopping(address: str) -> None:
-    """CHAIN-EXEC-8"""
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", nodes=[tool("s"), tool("b")])
-            running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, stubborn))
-            await asyncio.sleep(0.05)
-            await app.chains.stop_execution("e")
-            result = await running
-            assert (result.status, "b" in result.results) == ("stopped", False)
-
-    run(body(), 1)
-
-
-def test_a_tool_that_is_cancelled_from_inside_fails_and_nothing_else_is_cancelled(address: str) -> None:
-    """CHAIN-ERROR-2 DUR-8"""
-
-    async def inside(name: str, params: dict[str, Any]) -> Any:
-        if name == "a":
-            raise asyncio.CancelledError
-        return name
-
-    async def body() -> None:
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", errorStrategy="continue", nodes=[tool("a"), tool("b")])
-            result = await app.chains.execute_chain("c", None, inside)
-            assert (result.status, result.results) == ("partial", {"a": None, "b": "b"})
-
-    run(body())
-
-
-def test_failures_reported_inside_a_failed_block_are_the_same_after_a_resume(file: str) -> None:
-    """DUR-7 DUR-8"""
-    inside = [tool("reported", errorStrategy="continue"), tool("fatal", errorStrategy="stop")]
-    nodes = [{"id": "l", "type": "loop", "items": [1], "errorStrategy": "skip", "nodes": inside}, tool("h")]
-    script = {"reported": {"fails": "r"}, "fatal": {"fails": "f"}, "h": [{"hangs": True}, {"gives": 1}]}
-
-    async def body() -> None:
-        async with App(file) as app:
-            await app.chains.create_chain(id="c", nodes=nodes)
-            tools = ScriptedTools({**script, "h": {"gives": 1}})
-            straight = await app.chains.execute_chain("c", None, tools)
-            tools = ScriptedTools(script)
-            first = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
-            await tools.called("h")
-            first.cancel()
-            await asyncio.wait([first])
-            resumed = await app.chains.execute_chain("c", {"executionId": "e"}, tools)
-            assert (resumed.status, resumed.errors) == (straight.status, straight.errors)
-
-    run(body())
-
-
-def test_what_had_finished_stays_when_a_run_that_nobody_runs_is_stopped(address: str) -> None:
-    """CHAIN-EXEC-8"""
-
-    async def body() -> None:
-        nodes = [
-            tool("a", outputVar="v"),
-            tool("n", condition="false"),
-            {"id": "p", "type": "parallel", "nodes": [tool("inner", outputVar="w"), tool("hangs", outputVar="x")]},
-        ]
-        async with App(address) as app:
-            await app.chains.create_chain(id="c", variables={"kept": 1, "v": 0}, nodes=nodes)
-            tools = ScriptedTools({"a": {"gives": "A"}, "inner": {"gives": 2}, "hangs": {"hangs": True}})
-            context = {"executionId": "e", "variables": {"kept": 2}}
+        async with App(tmp_path / "runs.db") as app:
+            await app.chains.create_chain(id="c", mode=mode, nodes=one_of_each(mode))
+            context = {"executionId": "e"}
             running = asyncio.create_task(app.chains.execute_chain("c", context, tools))
-            await tools.called("hangs")
+            while {("ask", "wait"), ("worse", "attempt")} - {(e.path, e.kind) for e in app.runs.history("e")}:  # noqa: ASYNC110
+                await asyncio.sleep(0)
             running.cancel()
             await asyncio.wait([running])
-            if not app.store.durable:
-                return  # which ends it as its caller is cancelled
-            assert (await app.chains.get_execution_status("e")).result_count == 1
+            calls = len(tools.calls)
             assert await app.chains.stop_execution("e")
-            result = await app.chains.execute_chain("c", context, tools)
             details = await app.chains.get_execution_details("e")
-            status = await app.chains.get_execution_status("e")
+            assert details is not None
+            assert details.results == {
+                "a": "A",
+                "both": {"p": "P", "q": "Q"},
+                "each": ["L", "L"],
+                "which": "T",
+                "bad": {"instead": "A"},
+                "worse": None,
+                "no": None,
+            }
+            assert details.variables == {"v": "A", "w": details.results["both"]}
+            assert [(error["nodeId"], error["kind"]) for error in details.errors] == [
+                ("worse", "ExecutionFailed"),
+                (None, "RunStopped"),
+            ]
+            assert (details["resultCount"], details["errorCount"]) == (7, 2)
             (line,) = await app.chains.list_executions("c")
-            assert (result.status, result.results) == ("stopped", {"a": "A", "n": None})
-            assert result.variables == {"kept": 2, "v": "A"}
-            assert [error["kind"] for error in result.errors] == ["RunStopped"]
-            for name in ("results", "variables", "errors", "duration"):
-                assert details[name] == result[name]
-            for told in (details, status, line):
-                assert (told["resultCount"], told["errorCount"], told["status"]) == (2, 1, "stopped")
+            (row,) = app.runs.list()
+            told = app.runs.get("e")
+            assert told is not None
+            assert line["resultCount"] == row.result_count == told["resultCount"] == 7
+            assert line["errorCount"] == row.error_count == told["errorCount"] == 1
+            assert (told["result"]["results"], told["result"]["status"]) == (details.results, "stopped")
+            assert told["result"]["duration"] == details["duration"] == round(row.spent * 1000, 3)
+            assert await app.chains.execute_chain("c", context, tools) == told["result"]
+            assert len(tools.calls) == calls
 
     run(body())

@@ -64,7 +64,7 @@ class Record:
             spent=self.elapsed(),
             current_node=self.current_node,
             result_count=self._results_so_far() if so_far else self.result_count,
-            error_count=self.error_count,
+            error_count=max(self.error_count, self._let_go),
             stop_requested=self.stop_requested,
             parent=new.parent,
             due=self.due,
@@ -75,8 +75,16 @@ class Record:
         """The row without its large values."""
         return dataclasses.replace(self.row(so_far=True), input=None, context=None, document=None, result=None)
 
+    @property
+    def _let_go(self) -> bool:
+        """Whether it was stopped while nobody executed it."""
+        return self.status == "stopped" and self.result is None
+
     def _results_so_far(self) -> int:
         """How many nodes have a result; of a run that goes on those that are done."""
+        if self._let_go:
+            ended = {"call", "node", "skip", "attempt"}
+            return len({e.node for e in self.history() if e.kind in ended and "/" not in e.path})
         if self.status in ENDS:
             return self.result_count
         return sum(entry.kind in ("call", "node") and "/" not in entry.path for entry in self.history())

@@ -33,14 +33,21 @@ SPENT: Final = f"""lease.spent + coalesce((SELECT max({_AT}) - lease.beat FROM e
 """What a run that is `running` has spent until the last that is known of it. An owner writes both columns at once: what
 it had spent by its beat. What it recorded since then is executed too, but nothing later than an owner who lives is
 silent: that was recorded by others, as of chunks, or a clock was set."""
-_RUN: Final = """
-    SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {results},
-        error_count, stop_requested, parent, due, forked_from, owner, epoch, lease.node, {spent}{more}
+_LET_GO: Final = "status = 'stopped' AND result IS NULL"
+"""Of a run that was stopped while nobody executed it: whoever executes one gives it a result and counts its errors."""
+_ERRORS: Final = f"CASE WHEN {_LET_GO} AND error_count = 0 THEN 1 ELSE error_count END"
+_RUN: Final = f"""
+    SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {{results}},
+        {_ERRORS}, stop_requested, parent, due, forked_from, owner, epoch, lease.node, {{spent}}{{more}}
     FROM run JOIN lease ON lease.run = seq
 """
-_RESULTS: Final = """CASE WHEN status IN ('running', 'waiting') THEN
+_RESULTS: Final = f"""CASE WHEN status IN ('running', 'waiting') THEN
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')
-            AND entry.path NOT LIKE '%/%') ELSE result_count END"""
+            AND entry.path NOT LIKE '%/%')
+    WHEN {_LET_GO} THEN
+        (SELECT count(DISTINCT entry.node) FROM entry WHERE entry.run = seq
+            AND entry.kind IN ('call', 'node', 'skip', 'attempt') AND entry.path NOT LIKE '%/%')
+    ELSE result_count END"""
 _COLUMNS: Final = ("input", "context", "document", "result")
 _LARGE: Final = f", {', '.join(_COLUMNS)}"
 _SPENT: Final = f"CASE status WHEN 'running' THEN {SPENT} ELSE spent END"

@@ -1,68 +1,81 @@
-"""What is left of a chain that was stopped while nobody ran it: what its journal holds of the nodes that had finished.
-
-Of a block whose value no journal keeps there is nothing, nor of a fallback that stood in for a call.
+"""What is left of a run that was stopped while nobody ran it: how it would have ended had its process been there. Found
+by running the definition once more in memory with what the journal has, up to where it ends: no tool is called, nothing
+is waited for or written down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
 
-from ..frozen import dataclass
-from ..journal.journal import Entry, RunRow
+from ..engine.engine import Engine
+from ..errors import RopewalkError
+from ..events import Event
+from ..journal.journal import RunRow
+from ..journal.memory import MemoryStore
+from ..tools.bound import Bound, Rules, bind_route
+from ..tools.route import Args, OnProgress, Route
 from ..values import Json
-from .instances import without_attempts
-from .steps import steps
+from .arguments import PATIENCE
+from .pinned import pinned
+
+if TYPE_CHECKING:
+    from ..app import App
+
+_STILL: Final = 100
+"""Turns of the loop in which nothing happens, before all that is recorded has been gone through."""
+_NOT_RUN: Final = ("ending", "offer")
 
 
-@dataclass(frozen=True, slots=True)
-class Remains:
-    """The outputs of finished nodes, and the variables as these left them."""
+class _Nobody:
+    """In the place of every tool: a call that is not recorded never comes back."""
 
-    results: dict[str, Json]
-    variables: dict[str, Json]
+    version = 0
 
+    def __init__(self) -> None:
+        self.asked = 0
 
-def remains(row: RunRow, history: Iterable[Entry]) -> Remains:
-    """Read off the journal of a run that has its document."""
-    document = row.document if isinstance(row.document, dict) else {}
-    listed = document.get("nodes")
-    nodes = [node for node in listed if isinstance(node, dict)] if isinstance(listed, list) else []
-    outer = {str(node.get("id")) for node in nodes}
-    into = dict(_variables(nodes))
-    results: dict[str, Json] = {}
-    written: list[tuple[str, str, Json]] = []
-    taken = list(steps(history, row))
-    for step in taken:
-        name, done = str(step["node"]), step["status"] in ("ok", "skipped") and step["kind"] in ("call", "node", "skip")
-        if not done or "value" not in step:
-            continue
-        if name in outer:
-            results[name] = step["value"]
-        if name in into and step["status"] == "ok":
-            written.append((_outermost(str(step["path"]), outer), into[name], step["value"]))
-    finished = {str(step["node"]) for step in taken if step["status"] == "ok"}
-    variables = {**_given(document), **_given(row.context)}
-    variables |= {name: value for around, name, value in written if around in finished}
-    return Remains(results, variables)
+    def bind(self, tool_id: str) -> Bound:
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            self.asked += 1
+            await asyncio.Event().wait()
+
+        return bind_route(tool_id, None, None, Route(send=send), Rules())
+
+    async def __call__(self, tool_id: str, args: Args) -> Json:
+        raise NotImplementedError("calls are bound here")
 
 
-def _variables(nodes: list[dict[str, Json]]) -> Iterable[tuple[str, str]]:
-    """The nodes that write a variable, wherever they stand, each with its variable."""
-    for node in nodes:
-        if isinstance(node.get("outputVar"), str) and node["outputVar"]:
-            yield str(node.get("id")), str(node["outputVar"])
-        for key in ("nodes", "then", "else"):
-            inner = node.get(key)
-            if isinstance(inner, list):
-                yield from _variables([one for one in inner if isinstance(one, dict)])
+def let_go(row: RunRow) -> bool:
+    """Whether a whole row is of a run that was stopped while nobody executed it: whoever ends one gives it a result."""
+    return row.status == "stopped" and row.result is None
 
 
-def _outermost(path: str, outer: set[str]) -> str:
-    """The node of the chain itself that a path is in, or is."""
-    names = [part.partition("[")[0] for part in without_attempts(path).split("/")]
-    return next((name for name in names if name in outer), names[-1])
+def remains(app: App, row: RunRow) -> dict[str, Json] | None:
+    """The result of the run in the words of its notation; None where its definition no longer goes with what is
+    recorded. May be called on an event loop, which it holds meanwhile."""
+    with ThreadPoolExecutor(1) as thread:  # for a loop of its own: there may be one in this
+        return thread.submit(lambda: asyncio.run(_played(app, row))).result()
 
 
-def _given(holder: Json) -> dict[str, Json]:
-    found = holder.get("variables") if isinstance(holder, dict) else None
-    return found if isinstance(found, dict) else {}
+async def _played(app: App, row: RunRow) -> dict[str, Json] | None:
+    nobody, events = _Nobody(), list[Event]()
+    try:
+        job = await app.jobs.again(row, executor=nobody, loaded=pinned(app, row), on_event=events.append)
+        job.caller, job.secrets = nobody, {}
+        store = MemoryStore(durable=True)
+        log = await store.open(job.new)
+        log.past.update({(e.path, e.kind): e for e in app.runs.history(row.id) if e.kind not in _NOT_RUN})
+        playing = asyncio.ensure_future(Engine(store).drive(job, log))
+        still, before = 0, (-1, -1)
+        end = time.monotonic() + PATIENCE
+        while still < _STILL and not playing.done() and time.monotonic() < end:
+            await asyncio.sleep(0)
+            now = (len(events), nobody.asked)
+            still, before = (still + 1 if now == before else 0), now
+        store.request_stop(row.id)
+        return {**await playing, "duration": round(row.spent * 1000, 3)}  # as far as its own processes came
+    except RopewalkError:
+        return None  # as after a change of what the definition is made of: there is nothing to be told but the stop

@@ -102,6 +102,7 @@ class Runs:
     def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
+        from .remains import let_go, remains
 
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
@@ -122,7 +123,7 @@ class Runs:
             "parent": row.parent,
             "owner": row.owner,
             "input": row.input,
-            "result": row.result,
+            "result": remains(self.app, row) if let_go(row) else row.result,
             "error": row.error,
             "endings": endings(history),
             "waitingFor": [] if row.status in ENDS else unanswered(self, run_id, history),
