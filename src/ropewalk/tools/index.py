@@ -73,15 +73,13 @@ class Index:
 
     def get(self, tool_id: str, /) -> Tool | None:
         """The tool of this id, or None."""
-        try:
-            entry = self._entries.get(tool_id)
-        except TypeError:  # no key at all, so no id
-            return None
+        entry = self._found(tool_id)
         return entry[0] if entry is not None else None
 
     def backends(self, tool_id: str, /) -> list[ToolBackend]:
         """The backends of a tool in the order registered; none for an unknown id."""
-        return list(self._entries[tool_id][1]) if self.get(tool_id) is not None else []
+        entry = self._found(tool_id)
+        return list(entry[1]) if entry is not None else []
 
     def ids(self) -> list[str]:
         """Every tool id, sorted."""
@@ -214,9 +212,16 @@ class Index:
             self._version += 1
 
     def _entry(self, tool_id: str) -> tuple[Tool, tuple[ToolBackend, ...]]:
-        if self.get(tool_id) is None:
+        entry = self._found(tool_id)
+        if entry is None:
             raise NotFound("tool", tool_id, suggestion=closest(tool_id, self._entries))
-        return self._entries[tool_id]
+        return entry
+
+    def _found(self, tool_id: str) -> tuple[Tool, tuple[ToolBackend, ...]] | None:
+        try:
+            return self._entries.get(tool_id)
+        except TypeError:  # no key at all, so no id
+            return None
 
     def _note(self, kind: ChangeKind, tool_id: str, backend: ToolBackend | None) -> None:
         self._version += 1
