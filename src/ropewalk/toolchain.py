@@ -29,6 +29,7 @@ from .select.selector import SelectionResult, Selector
 from .values import Json
 
 if TYPE_CHECKING:
+    from .select.documented import Intent
     from .tools.tool import Tool
 
 __all__ = [
@@ -220,16 +221,19 @@ def create_transform_pipeline(
     return default_app().compositions.core.create_transform_pipeline(transforms, config, **more)
 
 
-def initialize_selector(tools: Iterable[Mapping[str, Any] | Tool]) -> None:
+def initialize_selector(
+    tools: Iterable[Mapping[str, Any] | Tool], *, intents: Mapping[str, Intent] | None = None
+) -> None:
     """Have `select_tools` choose among these tools, `{name, description, category, inputSchema, ...}` each, instead of
-    those of the default app's toolbox. Raises InvalidTool for a wrong one, and for two of one name."""
+    those of the default app's toolbox; `intents` is a table in place of `ropewalk.select.documented.INTENTS`. Raises
+    InvalidTool for a wrong tool, and for two of one name."""
     global _selector
-    made = Selector(tools, keeper=lambda: default_app().store)
+    made = Selector(tools, keeper=lambda: default_app().store, intents=intents)
     with _lock:
         _selector = made
 
 
-def select_tools(query: str, options: Mapping[str, Any] | None = None, /, **more: Any) -> SelectionResult:
+def select_tools(query: str, options: Mapping[str, Any] | None = None, **more: Any) -> SelectionResult:
     """The tools that fit a request, best first. Options: strategy, maxResults, threshold, context {recentTools},
     excludeTools; also allowTools, category, namespace. Raises NoTools before there are any tools, InvalidInput with
     everything that is wrong with query and options."""

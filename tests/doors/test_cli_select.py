@@ -31,6 +31,21 @@ def test_wrong_options_are_explained(project) -> None:
     assert "threshold: must be a number from 0 to 1" in done.err
 
 
+def test_what_speaks_for_a_tool_is_shown_for_every_strategy(project) -> None:
+    """SELECT-CLI-1"""
+    said = project("tools", "select", "uper", "--strategy", "fuzzy", "--explain").out
+    assert "uper (alike: 0.8): name" in said
+    assert "fuzzy +0.80" in said
+
+
+def test_a_request_that_is_no_text_is_refused(project) -> None:
+    """SELECT-CLI-1"""
+    done = project("tools", "select", "upper \udcff case", "--json")
+    assert done.code == 2, done.err
+    assert "QUERY: string with a lone surrogate" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
     """SELECT-CLI-2"""
     assert "nothing was learnt yet" in project("tools", "learnt").out

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
 from itertools import combinations, permutations
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk.app import App
-from ropewalk.errors import InvalidInput, NotFound, ToolError
+from ropewalk.errors import InvalidInput, NotFound, StoreError, ToolError
 from ropewalk.journal import MemoryStore
 from ropewalk.journal.use import ToolUse
 from ropewalk.select.card import card_of
@@ -168,6 +170,67 @@ def test_what_cannot_be_learnt_is_refused() -> None:
         selector.record(3, "get_weather", 1)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="uses\\[0\\]"):
         selector.import_learnt([{"tool": "x"}])
+    for given in ("zork", {}, None, 5):
+        with pytest.raises(InvalidInput, match="uses: must be a list, not"):
+            selector.import_learnt(given)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"^uses\[0\]: must be an object, not str$"):
+        selector.import_learnt(["x"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"at": float("nan")}, "at"),
+        ({"at": float("inf")}, "at"),
+        ({"at": 1e300}, "at"),
+        ({"successes": 10**30}, "successes"),
+        ({"failures": -1}, "failures"),
+        ({"tool": "\ud800"}, "tool"),
+        ({"tool": "a\0b"}, "tool"),
+        ({"tool": ""}, "tool"),
+    ],
+)
+def test_what_no_store_takes_is_not_learnt(tmp_path: Path, wrong: dict[str, object], path: str) -> None:
+    """SELECT-LEARN-4"""
+    right = {"tool": "zork", "request": "x", "successes": 1, "failures": 0, "at": 1.0}
+    app = App(str(tmp_path / "s.db"), tools=[zork])
+    with contextlib.closing(app.store):
+        with pytest.raises(InvalidInput) as caught:
+            app.selector.import_learnt([right, {**right, **wrong}])
+        assert [one.path for one in caught.value.problems] == [f"uses[1].{path}"]
+        assert app.selector.learnt() == app.store.list_uses() == []
+
+
+def test_what_the_store_did_not_keep_is_not_learnt() -> None:
+    """SELECT-LEARN-2"""
+
+    class Full(MemoryStore):
+        def put_uses(self, uses: Sequence[ToolUse]) -> None:
+            raise StoreError("the disk is full")
+
+    store = Full()
+    selector = Selector(OPAQUE, keeper=lambda: store)
+    with pytest.raises(StoreError, match="full"):
+        selector.record("tune my guitar", "zork", True)
+    assert (selector.learnt(), selector.stats()) == ([], {})
+
+
+def test_what_past_success_moved_is_said() -> None:
+    """SELECT-RESULT-2"""
+    selector = Selector(TOOLS)
+    for _ in range(50):
+        selector.record(None, "create_invoice", False)
+    for strategy in ("hybrid", "exact"):
+        found = selector.select(
+            "create invoice", strategy=strategy, threshold=0, context={"recentTools": ["create_invoice"]}
+        )
+        [one] = [one for one in found.results if one["name"] == "create_invoice"]
+        usual = Selector(TOOLS).select("create invoice", strategy=strategy, threshold=0).results[0]
+        features = one["matches"]["features"]
+        assert features["past success"] == pytest.approx(one["score"] - usual["score"], abs=1e-3)
+        assert features["past success"] < -0.1
+        assert features["used recently"] == pytest.approx(0.05 * one["score"], abs=1e-3)
+        assert not {"past success", "used recently"} & set(usual["matches"]["features"])
 
 
 @tool

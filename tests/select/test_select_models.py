@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk.errors import ConfigError
-from ropewalk.select.embed import MiniLM
+from ropewalk.select.embed import MiniLM, Vectors
 from ropewalk.select.selector import Selector
 from ropewalk.select.wordpiece import WordPiece
 from ropewalk.tools.tool import Tool
@@ -96,6 +98,9 @@ def test_what_a_model_says_wrongly_changes_nothing(given: object, says: str) -> 
         (np.zeros((1, 5)), r"embed_query gave an array of shape \(1, 5\) for one text"),
         (np.array([1, 2, 3, 4, np.inf]), "embed_query gave numbers that are not finite"),
         (None, "embed_query gave"),
+        (np.full(5, 1 + 2j), "embed_query gave no array of numbers: they are complex"),
+        (np.full(5, 1e300), "embed_query gave numbers that are not finite"),
+        (np.zeros(0), "embed_query gave vectors without numbers"),
     ],
 )
 def test_a_wrong_vector_of_a_request_is_an_error_once(given: object, says: str) -> None:
@@ -170,3 +175,91 @@ def test_texts_are_cut_as_the_model_was_taught() -> None:
     theirs = tokenizers.BertWordPieceTokenizer({piece: number for number, piece in enumerate(text.split("\n"))})
     for said in ("Café déjà-vu 北京 天气?", "foo_bar(x)=3.14 🤷 naïve", "Привет، مرحبا don't", "a\u200bb\tc\x00d", ""):
         assert cut(said, 128) == theirs.encode(said).ids, said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"id": None}, "id is a string that names model and version; the one given is None"),
+        ({"id": ""}, "id is a string"),
+        ({"embed_query": None}, "embed_query is a method; the one given is None"),
+    ],
+)
+def test_an_embedder_without_name_or_method_is_refused_at_once(wrong: dict[str, object], says: str) -> None:
+    """SELECT-MODEL-1"""
+    model = Subjects()
+    vars(model).update(wrong)
+    with pytest.raises(ConfigError, match=f"an embedder's {says}"):
+        Selector(embedder=model)
+
+
+def test_tools_without_any_word_are_told_apart_by_a_model() -> None:
+    """SELECT-MODEL-1"""
+    found = Selector([{"name": "☂"}, {"name": "_"}], embedder=Subjects()).select("umbrella", threshold=0)
+    assert sorted(names(found)) == ["_", "☂"]
+
+
+def test_under_another_id_a_model_reads_all_tools_anew() -> None:
+    """SELECT-MODEL-1"""
+    model = Subjects()
+    selector = Selector(TOOLS, embedder=model)
+    selector.select("umbrella")
+    longer = np.zeros(2, np.float32)
+    model.embed_query = lambda text: np.concatenate((longer, Subjects.embed_query(model, text)))  # type: ignore[method-assign]
+    model.id = "subjects 2"
+    model.read.clear()
+    assert names(selector.select("umbrella", threshold=0))[0] == "get_weather"
+    assert len(model.read) == len(TOOLS)
+    selector.add(definition("new_thing", "A letter."))
+    assert len(model.read) == len(TOOLS) + 1
+
+
+def test_only_strategies_that_go_by_meaning_ask_the_model() -> None:
+    """SELECT-MODEL-1"""
+    model = Subjects()
+    selector = Selector(TOOLS, embedder=model)
+    asked: list[str] = []
+    model.embed_query = lambda text: asked.append(text) or np.ones(5, np.float32)  # type: ignore[method-assign,func-returns-value]
+    for strategy in ("exact", "fuzzy", "intent"):
+        selector.select("umbrella", strategy=strategy)
+    assert asked == []
+    for strategy in ("semantic", "legacy_hybrid", "hybrid"):
+        selector.select(f"umbrella {strategy}", strategy=strategy)
+    assert len(asked) == 3
+
+
+def test_while_a_model_thinks_of_one_request_others_are_answered() -> None:
+    """SELECT-MODEL-1"""
+    model, thinking, done = Subjects(), threading.Event(), threading.Event()
+    selector = Selector(TOOLS, embedder=model)
+    right = model.embed_query
+
+    def slow(text: str) -> np.ndarray:
+        if text == "umbrella":
+            thinking.set()
+            assert done.wait(30)
+        return right(text)
+
+    model.embed_query = slow  # type: ignore[method-assign]
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(selector.select, "umbrella", threshold=0)
+        assert thinking.wait(30)
+        try:
+            other = pool.submit(selector.select, "write a letter", threshold=0)
+            assert names(other.result(30))[0] == "send_email"
+        finally:
+            done.set()
+        assert names(first.result(30))[0] == "get_weather"
+
+
+def test_vectors_of_tools_that_went_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SELECT-MODEL-1"""
+    monkeypatch.setattr("ropewalk.select.embed.SPARE", 10)
+    model = Subjects()
+    vectors = Vectors(model)
+    for number in range(100):
+        vectors.put([0], vectors.read([f"weather {number}"]))
+    model.read.clear()
+    vectors.read([f"weather {number}" for number in range(100)])
+    assert len(model.read) >= 80
+    assert "weather 99" not in model.read  # what is in use stays

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from registry import TOOLS, definition, names
 
+from ropewalk.errors import InvalidInput
 from ropewalk.select.documented import INTENTS, Intent
 from ropewalk.select.options import SelectionStrategy
 from ropewalk.select.selector import Selector
@@ -32,10 +33,54 @@ def test_exact_looks_for_the_request_in_name_and_description(selector: Selector)
 def test_fuzzy_forgives_two_slips_in_a_word(selector: Selector) -> None:
     """SELECT-FUZZY-1"""
     assert scores(selector, "wether", "fuzzy")["get_weather"] == pytest.approx(0.8)
-    assert scores(selector, "wethr", "fuzzy").get("get_weather", 0) < 0.6  # two slips, and too short for two
+    assert scores(selector, "wethr", "fuzzy")["get_weather"] == pytest.approx(0.6)
+    assert scores(selector, "emial", "fuzzy")["send_email"] == pytest.approx(0.6)  # two letters swapped are two slips
+    assert scores(selector, "wxthz", "fuzzy") == {}
     assert scores(selector, "langwage", "fuzzy")["translate_text"] == pytest.approx(0.8)
     assert scores(selector, "weather zzzzzz", "fuzzy")["get_weather"] == pytest.approx(0.5)
     assert scores(selector, "wxxxher", "fuzzy") == {}
+
+
+def test_fuzzy_counts_the_slips_of_words_not_of_their_stems() -> None:
+    """SELECT-FUZZY-1"""
+    selector = Selector([definition("units", "Conversion of an organization."), definition("go", "天气预报")])
+    assert scores(selector, "conversoin", "fuzzy") == {"units": pytest.approx(0.6)}
+    assert scores(selector, "organizaton", "fuzzy") == {"units": pytest.approx(0.8)}
+    assert scores(selector, "xy 天空", "fuzzy") == {}  # nothing of a word stays; a pair of characters is no word
+
+
+def test_exact_does_not_mind_where_lines_end() -> None:
+    """SELECT-EXACT-1"""
+    selector = Selector([definition("read", "Read a file\n    from the disk.")])
+    assert scores(selector, "file from the disk", "exact") == {"read": 0.7}
+    assert scores(selector, "File\nfrom  the disk", "exact") == {"read": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "query", "word", "likeness", "fields"),
+    [
+        ("exact", "eathe", "eathe", 1.0, ["name"]),
+        ("exact", "for a city", "for a city", 1.0, ["description"]),
+        ("fuzzy", "wether", "wether", 0.8, ["name", "description"]),
+        ("semantic", "weather", "weather", 1.0, ["name", "description"]),
+        ("intent", "show me Oslo", "show", 1.0, ["name"]),
+        ("legacy_hybrid", "wether", "wether", 0.8, ["name", "description"]),
+    ],
+)
+def test_results_of_documented_strategies_explain_themselves(
+    selector: Selector, strategy: str, query: str, word: str, likeness: float, fields: list[str]
+) -> None:
+    """SELECT-RESULT-2"""
+    [found] = [
+        one
+        for one in selector.select(query, strategy=strategy, threshold=0, maxResults=20).results
+        if one["name"] == "get_weather"
+    ]
+    matches = found["matches"]
+    assert matches["terms"] == {word: {"likeness": likeness, "fields": fields}}
+    assert (matches["strategy"], matches["fields"]) == (strategy, fields)
+    assert sum(matches["features"].values()) == pytest.approx(found["score"], abs=2e-3)
+    assert set(matches["features"]) <= {"exact", "fuzzy", "semantic", "intent"}
 
 
 def test_semantic_compares_the_weighted_words(selector: Selector) -> None:
@@ -63,6 +108,25 @@ def test_the_table_of_intents_is_open_to_users() -> None:
     selector = Selector([*TOOLS, definition("preheat_oven", "Make it hot.")], intents=table)
     result = selector.select("bake a cake", strategy="intent")
     assert (result.detected_intent, names(result)) == ("cook", ["preheat_oven"])
+
+
+def test_an_intent_names_tools_by_any_spelling_of_theirs() -> None:
+    """SELECT-INTENT-2"""
+    tools = [definition("get-weather", "One."), definition("weather_radar", "Two."), definition("preheat_oven", "It.")]
+    table = {"sky": Intent(("rain",), ("get-weather",)), "cook": Intent(("bake",), ("preheat_oven",))}
+    selector = Selector(tools, intents=table)
+    assert scores(selector, "will it rain", "intent") == {"get-weather": 1.0}
+    assert scores(selector, "bake bread", "intent") == {"preheat_oven": 1.0}
+
+
+def test_a_table_that_is_none_is_refused_at_once() -> None:
+    """SELECT-INTENT-2"""
+    with pytest.raises(InvalidInput, match="intents: must be a table"):
+        Selector(TOOLS, intents=["cook"])  # type: ignore[arg-type]
+    wrong = {"cook": (("bake",), ("oven",)), "eat": Intent("eat", ("fork",)), 5: Intent((), ())}  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput) as caught:
+        Selector(TOOLS, intents=wrong)  # type: ignore[arg-type]
+    assert [one.path for one in caught.value.problems] == ["intents.cook", "intents.eat.keywords", "intents.5"]
 
 
 def test_legacy_hybrid_adds_the_four_up(selector: Selector) -> None:

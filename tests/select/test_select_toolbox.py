@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from registry import TOOLS, definition, names
 from ropewalk import toolchain
 from ropewalk.app import App
 from ropewalk.errors import InvalidTool
+from ropewalk.select.documented import Intent
 from ropewalk.select.options import NoTools
 from ropewalk.tools.mcp_definition import Definition
 from ropewalk.tools.tool import Tool, tool
@@ -85,6 +88,37 @@ def test_a_toolbox_that_changes_while_it_is_searched() -> None:
         thread.join()
     app.toolbox.take_tools("cats", [])
     assert len(app.selector) == 1
+
+
+def test_a_toolbox_that_changes_while_nobody_asks_costs_no_memory() -> None:
+    """SELECT-INDEX-2"""
+    app = App("memory", tools=[get_weather])
+    app.toolbox.add_mcp("cats", ODD)
+    assert len(app.selector) == 1
+
+    def change(times: int) -> None:
+        for number in range(times):
+            app.toolbox.take_tools("cats", [listed("feed", f"Feed the cat {number % 2} times.")])
+            app.toolbox.take_tools("cats", [])
+
+    change(10)
+    tracemalloc.start()
+    try:
+        change(2000)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 15_000  # a reference for each change would be 32,000
+    finally:
+        tracemalloc.stop()
+    assert names(app.selector.select("weather in Rome")) == ["get_weather"]
+
+
+def test_the_documented_functions_take_intents_of_ones_own() -> None:
+    """SELECT-INTENT-2"""
+    toolchain.configure(App("memory"))
+    table = {"cook": Intent(("bake",), ("oven",))}
+    toolchain.initialize_selector([*TOOLS, definition("preheat_oven", "Make it hot.")], intents=table)
+    found = toolchain.select_tools(query="bake a cake", options={"strategy": "intent"})
+    assert (found.detected_intent, names(found)) == ("cook", ["preheat_oven"])
 
 
 def test_the_documented_functions_select() -> None:

@@ -174,6 +174,15 @@ def test_everything_wrong_with_the_options_is_said_at_once(selector: Selector) -
     assert "whole number from 1 to 1000, not 0" in text
 
 
+@pytest.mark.parametrize("recent", ["", 0, False, {}, "get_weather", [1]])
+def test_recent_tools_are_a_list_of_names(selector: Selector, recent: object) -> None:
+    """SELECT-ERROR-2"""
+    for key in ("recentTools", "recent_tools"):
+        with pytest.raises(InvalidInput, match=r"context\.recentTools: must be a list of strings"):
+            selector.select("weather", context={key: recent})
+    assert selector.select("weather", context={"recentTools": None}).success
+
+
 @pytest.mark.parametrize(
     ("tool", "says"),
     [
@@ -278,3 +287,40 @@ def test_it_is_searched_while_tools_come_and_go() -> None:
     stop.set()
     churner.join()
     assert wrong == []
+
+
+def test_query_and_options_may_be_given_by_name(selector: Selector) -> None:
+    """SELECT-FN-1"""
+    found = selector.select(query="create an invoice", options={"maxResults": 1})
+    assert names(found) == ["create_invoice"]
+
+
+def test_tools_that_cannot_be_put_in_their_place_leave_what_was_there() -> None:
+    """SELECT-INDEX-1"""
+    selector = Selector(TOOLS)
+    for wrong in ([{"name": "a"}, {"name": "a"}], [{"name": "a"}, {"name": ""}], "abc"):
+        with pytest.raises(InvalidTool):
+            selector.replace_all(wrong)
+        assert names(selector.select("weather in Rome"))[0] == "get_weather"
+    selector.replace_all([definition("only", "Weather forecast.")])
+    assert names(selector.select("weather in Rome")) == ["only"]
+
+
+def test_words_of_tools_that_went_correct_nothing() -> None:
+    """SELECT-TYPO-1"""
+    left = [definition("a", "Blortans."), *TOOLS]
+    selector = Selector([definition("b", "Blortanings."), *left])
+    selector.remove("b")  # a word of the same stem is left
+    for query in ("blortaninfs", "blortamings now"):
+        for strategy in ("hybrid", "fuzzy"):
+            options = {"strategy": strategy, "threshold": 0}
+            assert selector.select(query, options).results == Selector(left).select(query, options).results
+
+
+def test_words_that_were_asked_for_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SELECT-INPUT-1"""
+    monkeypatch.setattr("ropewalk.select.features.MOST_READ", 100)
+    selector = Selector(TOOLS)
+    for number in range(60):
+        selector.select(" ".join(f"zq{chr(97 + number % 26)}x{'y' * n}" for n in range(20)) + f" w{number}")
+        assert len(selector._index.read) <= 100

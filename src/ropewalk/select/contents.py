@@ -45,9 +45,7 @@ class Contents(NamedTuple):
 
 def contents_of(card: Card) -> Contents:
     """What there is to keep of a tool."""
-    name = words(normalised(card.texts[0]), _FIELD_LIMITS[0])
-    kept = [[(word.stem, word.plain) for word in _opened(name)]]
-    kept += [told(normalised(text), most) for text, most in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)]
+    name, kept = _read(card)
     amounts: dict[str, float] = {}
     where: dict[str, int] = {}
     different = []
@@ -67,6 +65,19 @@ def contents_of(card: Card) -> Contents:
     own = list(dict.fromkeys([stem for stem, plain in kept[0] if plain not in STOP]))[:NAME_WORDS]
     everything = [one for field in kept for one in field]
     return Contents(amounts, where, everything, own, max(1, different[1]), bits, *_meant(kept))
+
+
+def words_of(card: Card) -> set[str]:
+    """The words of a tool, those of all fields."""
+    return {plain for field in _read(card)[1] for _, plain in field}
+
+
+def _read(card: Card) -> tuple[list[Word], list[list[tuple[str, str]]]]:
+    """The words of a tool's name, and (stem, word) of what each field says."""
+    name = words(normalised(card.texts[0]), _FIELD_LIMITS[0])
+    kept = [[(word.stem, word.plain) for word in _opened(name)]]
+    kept += [told(normalised(text), most) for text, most in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)]
+    return name, kept
 
 
 def _meant(kept: list[list[tuple[str, str]]]) -> tuple[list[int], list[float]]:

@@ -26,6 +26,7 @@ from .wordpiece import WordPiece
 Array: TypeAlias = np.ndarray[Any, Any]
 
 LONGEST: Final = 128  # word pieces of a text that the model reads
+SPARE: Final = 1_000  # vectors of tools that are no more
 
 
 class Embedder(Protocol):
@@ -153,10 +154,19 @@ class Vectors:
         if isinstance(embedder, type) or not all(hasattr(embedder, name) for name in wanted):
             given = embedder.__name__ if isinstance(embedder, type) else f"{type(embedder).__name__!r} object"
             raise ConfigError(f"an embedder is an object with {', '.join(wanted)}; the {given} given is none")
-        self.embedder = embedder
+        for name in wanted[1:]:
+            if not callable(getattr(embedder, name)):
+                raise ConfigError(f"an embedder's {name} is a method; the one given is {getattr(embedder, name)!r}")
+        self.embedder, self.id = embedder, embedder.id
+        if not isinstance(self.id, str) or not self.id:
+            raise ConfigError(
+                f"an embedder's id is a string that names model and version; the one given is {self.id!r}"
+            )
+        self._size = 0  # of a vector; 0 before there is one
         self._known: dict[str, Array] = {}
+        self._keys: dict[int, str] = {}  # by slot
         self._rows: Array = np.zeros((0, 1), np.float32)
-        self._query = lru_cache(maxsize=512)(self._embed_query)
+        self.query = lru_cache(maxsize=512)(self._embed_query)
 
     def read(self, texts: Sequence[str]) -> list[str]:
         """Have the vectors of these texts; gives what each is known by."""
@@ -169,20 +179,27 @@ class Vectors:
                 raise ConfigError(f"{self.embedder.id}: embed_documents gave {what}")
             self._fits("embed_documents", made)
             made /= np.linalg.norm(made, axis=1, keepdims=True) + 1e-9
+            self._size = made.shape[1]
             self._known.update(zip(new, made, strict=True))
         return keys
 
     def _numbers(self, what: str, given: object) -> Array:
         try:
-            return np.array(given, np.float32)
+            made: Array = np.asarray(given)
+            if made.dtype.kind == "c":
+                raise TypeError("they are complex")
+            with np.errstate(over="ignore"):  # what does not fit is not finite, and refused for that
+                return made.astype(np.float32)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{self.embedder.id}: {what} gave no array of numbers: {error}") from error
 
     def _fits(self, what: str, made: Array) -> None:
         """Refuse vectors that are not like those there are."""
-        size = len(next(iter(self._known.values()))) if self._known else made.shape[-1]
-        if made.shape[-1] != size:
-            raise ConfigError(f"{self.embedder.id}: {what} gave {made.shape[-1]} numbers a text; it gave {size} before")
+        length = made.shape[-1]
+        if not length:
+            raise ConfigError(f"{self.embedder.id}: {what} gave vectors without numbers")
+        if self._size and length != self._size:
+            raise ConfigError(f"{self.embedder.id}: {what} gave {length} numbers a text; it gave {self._size} before")
         if not np.isfinite(made).all():
             raise ConfigError(f"{self.embedder.id}: {what} gave numbers that are not finite")
 
@@ -194,15 +211,18 @@ class Vectors:
             grown[: len(self._rows)] = self._rows if self._rows.shape[1] == size else 0
             self._rows = grown
         for slot, key in zip(slots, keys, strict=True):
-            self._rows[slot] = self._known[key]
+            self._rows[slot], self._keys[slot] = self._known[key], key
+        if len(self._known) > 2 * len(self._keys) + SPARE:  # of tools that went some are kept: they may come again
+            self._known = {key: self._known[key] for key in self._keys.values()}
 
     def drop(self, slot: int) -> None:
+        self._keys.pop(slot, None)
         if slot < len(self._rows):
             self._rows[slot] = 0
 
     def near(self, query: str, size: int) -> Array:
         """How like each tool is to a request, by slot."""
-        found: Array = products(self._rows[:size], self._query(query))
+        found: Array = products(self._rows[:size], self.query(query))
         return found
 
     def _embed_query(self, text: str) -> Array:

@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 ASKED_BEFORE: Final = "asked before"  # what requests remembered add, beside features.NAMES
 
 
+PAST_SUCCESS: Final = "past success"  # what it added to a score; with it, what a strategy gave
+USED_RECENTLY: Final = "used recently"  # what it would have added: only the place changes
+
+
+def add_moved(reasons: dict[str, Json], success: float, recently: float) -> None:
+    """Say of a result what moved it after it was rated."""
+    features = reasons["features"]
+    assert isinstance(features, dict)
+    for name, by in ((PAST_SUCCESS, success), (USED_RECENTLY, recently)):
+        if round(by, 3):
+            features[name] = round(by, 3)
+
+
 def fields_of(bits: int) -> list[Json]:
     return _named(bits).copy()
 

@@ -36,6 +36,7 @@ RELATED: Final = 0.8  # of the likeness that the lexicon gives
 LEAST_LIKE: Final = 0.55
 UNKNOWN: Final = 0.35  # a word no tool has, against the rarest there can be
 LOOKED_UP: Final = 60_000  # postings that are added up to find candidates
+MOST_READ: Final = 50_000  # words of requests that are known in an index
 DENSE_CLAUSES: Final = 5_000  # up to so many tools those of single clauses, too
 DENSE: Final = 20_000  # up to so many tools meanings are compared with all, above with those that share a word
 
@@ -56,6 +57,8 @@ class Reading:
         for place, term in enumerate(request.terms):
             known = read.get((term.stem, term.plain))
             if known is None:
+                if len(read) >= MOST_READ:  # whoever asks may have no end of words
+                    read.clear()
                 known = read[term.stem, term.plain] = self._read(index, term)
             numbers, likes, rarest, general, pieces = known
             terms += numbers
@@ -320,6 +323,8 @@ class Candidates:
     def _name_covered(self, slots: Array, said: Array) -> Array:
         """How much of a tool's name each way says, the rarer words counting more."""
         index, reading = self.index, self.reading
+        if not index.counts:  # no tool has a word, and only a model can tell them apart
+            return np.zeros((len(reading.ways), len(slots)), np.float32)
         alike: Array = np.zeros((len(reading.ways), len(reading.terms) + 1), np.float32)  # the last for "not said"
         alike[:, :-1] = reading.inside[:, reading.places] * reading.likeness
         if self._shared is not None:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .card import FIELDS, Card
-from .contents import BITS, NAME_WORDS, Contents, contents_of, signatures
+from .contents import BITS, NAME_WORDS, Contents, contents_of, signatures, words_of
 from .lexicon import Lexicon, lexicon
 from .spelling import Spelling
 
@@ -157,6 +157,7 @@ class Index:
             self.counts[term] -= 1
             if not posting:
                 self._forget(term)
+        self.spelling.drop(words_of(card))
         self.rows[slot] = b""
         self.alive[slot] = False
         self.vectors[slot] = 0
@@ -175,7 +176,6 @@ class Index:
         word = self._words[term]
         del self.terms[word]
         self._free_terms.append(term)
-        self.spelling.drop(word)
 
     def _term(self, word: str) -> int:
         """A number for a new word."""
@@ -193,11 +193,9 @@ class Index:
     def _put(self, slots: list[int], found: list[Contents], last: bool) -> None:
         """Keep what is in some tools, `last` when no tool has a slot behind theirs. All at once: a step of numpy costs
         much the same for one as for a hundred."""
-        own, spelt = np.array(slots, np.int32), self.spelling.stems
+        own = np.array(slots, np.int32)
         for one in found:
-            for stem, plain in one.told:
-                if plain not in spelt:
-                    self.spelling.put(plain, stem)
+            self.spelling.put({plain: stem for stem, plain in one.told})
         numbers: Array = np.array([number for one in found for number in self._numbers(one.amounts)], np.int32)
         fields: Array = np.array([bits for one in found for bits in one.fields.values()], np.int32)
         amounts: Array = np.array([amount for one in found for amount in one.amounts.values()], np.float64)

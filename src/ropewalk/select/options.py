@@ -46,8 +46,6 @@ _NAMES: Final = {
     "category": "category",
     "namespace": "namespace",
 }
-_LISTS: Final = ("excludeTools", "allowTools", "category", "namespace")
-
 
 THRESHOLD: Final = 0.3
 """Below this no tool fits."""
@@ -117,8 +115,8 @@ def _read(name: str, value: Any, problems: list[Problem]) -> dict[str, Any]:
             if key not in ("recentTools", "recent_tools"):
                 near = closest(str(key), ("recentTools",))
                 problems.append(Problem(path=f"{path}.{key}", message="there is no such option", suggestion=near))
-        recent = value.get("recentTools", value.get("recent_tools")) or ()
-        return {"recent": _names(f"{path}.recentTools", recent, problems)}
+        given = [recent for key in ("recentTools", "recent_tools") if (recent := value.get(key)) is not None]
+        return {"recent": _names(f"{path}.recentTools", given[0], problems) if given else ()}
     return {_NAMES[name]: _names(path, value, problems, one=name in ("category", "namespace"))}
 
 

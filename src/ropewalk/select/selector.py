@@ -7,7 +7,6 @@ goes. Adding many lets others in between.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,13 +33,32 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-RECENT: Final = 1.05  # by how much a tool may be behind one that was not used recently, and still stand before it
+MEANT: Final = ("hybrid", "semantic", "legacy_hybrid")  # strategies that ask a model
 _AT_ONCE: Final = 100  # tools added under one lock
 
 
 class SelectionResult(Record):
     """success, query, strategy, results [{name, description, score, matches, category, inputSchema, namespace?}],
     totalMatches, detectedIntent."""
+
+
+def _table(intents: object) -> Mapping[str, Intent]:
+    from .documented import table_of
+
+    return table_of(intents)
+
+
+def _cards(tools: object) -> list[Card]:
+    """The cards of a list of tools; InvalidTool for a wrong one, and for two of one name."""
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise InvalidTool(f"tools to select from are a list of them, not {type(tools).__name__}")
+    cards = [card_of(tool) for tool in tools]
+    seen: set[str] = set()
+    for card in cards:
+        if card.key in seen:
+            raise InvalidTool(f"two tools are called {card.key!r}; give them namespaces, or other names")
+        seen.add(card.key)
+    return cards
 
 
 class Selector:
@@ -63,11 +81,11 @@ class Selector:
         self._made: Index | None = None
         self._embedder = embedder
         self._vectors = self._no_vectors()
-        self._intents = intents
+        self._intents = _table(intents) if intents is not None else None
         self._learn = learn
         self._usage = Usage(keeper)
         self._toolbox: Toolbox | None = None
-        self._changed: deque[str] = deque()
+        self._changed: dict[str, None] = {}  # the ids of tools that came, went or changed, once each
         self.add_all(tools)
 
     def __len__(self) -> int:
@@ -99,14 +117,7 @@ class Selector:
 
     def add_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Add many tools. Two of one name and namespace among them are an InvalidTool, and nothing is added."""
-        if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
-            raise InvalidTool(f"tools to select from are a list of them, not {type(tools).__name__}")
-        cards = [card_of(tool) for tool in tools]
-        seen: set[str] = set()
-        for card in cards:
-            if card.key in seen:
-                raise InvalidTool(f"two tools are called {card.key!r}; give them namespaces, or other names")
-            seen.add(card.key)
+        cards = _cards(tools)
         for start in range(0, len(cards), _AT_ONCE):
             self._add(cards[start : start + _AT_ONCE])
 
@@ -118,8 +129,26 @@ class Selector:
                 return
             from .embed import model_text
 
-            known = self._vectors.read([model_text(card) for card in cards])  # if the model fails, nothing is added
-            self._vectors.put(self._index.add(cards), known)
+            vectors = self._current()
+            known = vectors.read([model_text(card) for card in cards])  # if the model fails, nothing is added
+            vectors.put(self._index.add(cards), known)
+
+    def _current(self) -> Vectors:
+        """The vectors of the tools under the model as it is now: under another id it is another one, and reads all."""
+        assert self._vectors is not None
+        if self._vectors.id != self._vectors.embedder.id:
+            from .embed import Vectors, model_text
+
+            fresh = Vectors(self._vectors.embedder)
+            here = [(slot, card) for slot, card in enumerate(self._index.cards) if card is not None]
+            if here:
+                fresh.put([slot for slot, _ in here], fresh.read([model_text(card) for _, card in here]))
+            self._vectors = fresh
+        return self._vectors
+
+    def _near(self, request: Request) -> Array | None:
+        """How like each tool is to a request, by slot; None without a model."""
+        return self._current().near(request.text, self._index.size) if self._vectors is not None else None
 
     def remove(self, tool: str) -> bool:
         """Take a tool out by its id; False when it is not there."""
@@ -135,12 +164,16 @@ class Selector:
 
     def replace_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Have exactly these tools. What was learnt stays."""
-        must_be(Iterable, tools=tools)
-        fresh = list(tools)
+        cards = _cards(tools)
         with self._lock:
-            self._made = None
-            self._vectors = self._no_vectors()
-            self.add_all(fresh)
+            before = self._made, self._vectors
+            self._made, self._vectors = None, self._no_vectors()
+            try:
+                for start in range(0, len(cards), _AT_ONCE):
+                    self._add(cards[start : start + _AT_ONCE])
+            except BaseException:  # as where a model fails: what there was stays
+                self._made, self._vectors = before
+                raise
 
     def follow(self, toolbox: Toolbox) -> None:
         """Have the tools of a toolbox, now and whatever changes there. What changed is looked at when somebody asks."""
@@ -149,28 +182,33 @@ class Selector:
         with self._lock:
             self._toolbox = toolbox
             toolbox.on_change(self._note)
-            self._changed.extend(toolbox.ids())
+            self._changed.update(dict.fromkeys(toolbox.ids()))
 
     def _note(self, change: Change) -> None:
-        self._changed.append(change.tool_id)
+        self._changed[change.tool_id] = None
 
     def _catch_up(self) -> None:
         """Bring the index up to what the toolbox holds now."""
         while self._changed:
-            keys = dict.fromkeys(self._changed.popleft() for _ in range(min(len(self._changed), _AT_ONCE)))
-            tools = [self._toolbox.get(key) if self._toolbox is not None else None for key in keys]
-            for key, tool in zip(keys, tools, strict=True):
-                if tool is None and self._made is not None:
-                    self._drop(key)
+            keys = list(self._changed)
+            for key in keys:  # before they are looked at: what changes from now on is noted again
+                del self._changed[key]
             try:
-                self._add([card_of(tool) for tool in tools if tool is not None])
+                while keys:
+                    some = keys[:_AT_ONCE]
+                    tools = [self._toolbox.get(key) if self._toolbox is not None else None for key in some]
+                    for key, tool in zip(some, tools, strict=True):
+                        if tool is None and self._made is not None:
+                            self._drop(key)
+                    self._add([card_of(tool) for tool in tools if tool is not None])
+                    del keys[:_AT_ONCE]
             except BaseException:
-                self._changed.extendleft(reversed(keys))  # looked at again by the next who asks
+                self._changed.update(dict.fromkeys(keys))  # looked at again by the next who asks
                 raise
 
     # --- selecting ----------------------------------------------------------------------------
 
-    def select(self, query: str, options: Mapping[str, Any] | None = None, /, **more: Any) -> SelectionResult:
+    def select(self, query: str, options: Mapping[str, Any] | None = None, **more: Any) -> SelectionResult:
         """The tools a request needs, the best first. Options as documented, in camelCase or as keywords: strategy,
         maxResults, threshold, context {recentTools}, excludeTools, allowTools, category, namespace.
 
@@ -185,8 +223,13 @@ class Selector:
         request = read_request(query)
         table = self._intents if self._intents is not None else INTENTS
         intent = detect(request, table)
+        blank = not query.strip()
+        if self._vectors is not None and chosen.strategy in MEANT and not blank:
+            with self._lock:
+                vectors = self._current()
+            vectors.query(request.text)  # a model may take its time: others are answered meanwhile
         with self._lock:
-            if not query.strip():
+            if blank:
                 found: list[dict[str, Json]] = []
                 total = 0
             elif chosen.strategy == "hybrid":
@@ -207,100 +250,58 @@ class Selector:
     def _hybrid(self, request: Request, options: Options) -> tuple[list[dict[str, Json]], int]:
         import numpy as np
 
+        from .choice import allowed, cut
         from .explanation import explained
         from .features import Reading
         from .hybrid import rank
 
         index = self._index
-        near = self._vectors.near(request.text, index.size) if self._vectors is not None else None
+        near = self._near(request)
         reading = Reading(index, request)
         remembered = self._usage.memory() if self._learn else None
-        ranking = rank(index, reading, self._allowed(options), near, remembered)
-        kept, total = self._cut(ranking.scores.astype(np.float64), ranking.slots, options)
+        ranking = rank(index, reading, allowed(index, options), near, remembered)
+        rated = ranking.scores.astype(np.float64)
+        kept, total = cut(index, rated, ranking.slots, self._rates(), options)
         reasons = explained(ranking, [place for _, _, place in kept]) if kept else []
-        return [self._result(slot, score, why) for (score, slot, _), why in zip(kept, reasons, strict=True)], total
+        return self._results(kept, rated, reasons, options), total
 
     def _documented(
         self, request: Request, options: Options, table: Mapping[str, Intent], intent: str | None
     ) -> tuple[list[dict[str, Json]], int]:
         import numpy as np
 
-        from .documented import STRATEGIES, Question
+        from .choice import allowed, cut
+        from .documented import Question, scored, why
 
-        index = self._index
-        near = self._vectors.near(request.text, index.size) if self._vectors is not None else None
-        scores = STRATEGIES[options.strategy](Question(index, request, table, intent, near))
-        allowed = self._allowed(options)
-        if allowed is not None:
-            scores = np.where(allowed, scores, 0)
+        near = self._near(request) if options.strategy in MEANT else None
+        question = Question(self._index, request, table, intent, near)
+        scores = scored(question, options.strategy)
+        may = allowed(self._index, options)
+        if may is not None:
+            scores = np.where(may, scores, 0)
         slots = np.flatnonzero(scores > 0)
-        kept, total = self._cut(scores[slots].astype(np.float64), slots, options)
-        terms = {term.stem: term.plain for term in request.terms}
-        having = self._having
-        return [self._result(slot, score, having(slot, terms, options.strategy)) for score, slot, _ in kept], total
+        rated = scores[slots].astype(np.float64)
+        kept, total = cut(self._index, rated, slots, self._rates(), options)
+        reasons = [why(question, options.strategy, slot) for _, slot, _ in kept]
+        return self._results(kept, rated, reasons, options), total
 
-    def _cut(self, scores: Array, slots: Array, options: Options) -> tuple[list[tuple[float, int, int]], int]:
-        """The best as (score, slot, place): past success counts, equals stand by name."""
-        import numpy as np
+    def _results(
+        self, kept: list[tuple[float, int, int]], rated: Array, reasons: list[dict[str, Json]], options: Options
+    ) -> list[dict[str, Json]]:
+        """What is given back of these, as `cut` gives them, with what moved their scores after they were rated."""
+        made = [self._result(slot, score, why) for (score, slot, _), why in zip(kept, reasons, strict=True)]
+        if options.recent or self._rates():
+            from .choice import RECENT, is_recent
+            from .explanation import add_moved
 
-        rated = []
-        cards, rates = self._index.cards, self._usage.rates() if self._learn else {}
-        total, most, places = 0, options.max_results, np.arange(len(scores))
-        if not rates and not options.recent:  # nothing moves a score: who is far behind need not be looked at
-            places = ((scores >= options.threshold) & (scores > 0)).nonzero()[0]
-            total, left = len(places), scores[places]
-            if total > most:
-                places = places[left >= np.partition(left, total - most)[total - most] - 1e-4]
-        for score, slot, place in zip(scores[places].tolist(), slots[places].tolist(), places.tolist(), strict=True):
-            card = cards[slot]
-            assert card is not None
-            rate = rates.get(card.key)
-            value = min(1.0, score * rate.factor) if rate is not None else score
-            if value >= options.threshold and value > 0:
-                recent = card.key in options.recent or card.name in options.recent
-                rated.append((-round(value * RECENT if recent else value, 4), card.key, value, slot, place))
-        rated.sort()
-        return [(value, slot, place) for _, _, value, slot, place in rated[: options.max_results]], total or len(rated)
+            for (score, slot, place), why in zip(kept, reasons, strict=True):
+                recently = score * (RECENT - 1) if is_recent(self._index, slot, options) else 0.0
+                add_moved(why, score - rated.item(place), recently)
+        return made
 
-    def _allowed(self, options: Options) -> Array | None:
-        """Of each slot whether it may be chosen; None when all may."""
-        index = self._index
-        if not options.exclude_tools and (options.allow_tools, options.category, options.namespace) == (None,) * 3:
-            return None
-        import numpy as np
-
-        allowed = np.ones(index.size, np.bool_)
-        for wanted, place in (
-            (options.allow_tools, None),
-            (options.category, index.by_category),
-            (options.namespace, index.by_namespace),
-        ):
-            if wanted is not None:
-                some = np.zeros(index.size, np.bool_)
-                some[self._slots(wanted, place)] = True
-                allowed &= some
-        allowed[self._slots(options.exclude_tools, None)] = False
-        return allowed & index.alive[: index.size]
-
-    def _slots(self, names: Iterable[str], place: dict[str, set[int]] | None) -> list[int]:
-        """The slots that go by these names: of tools (by id, or by name in any namespace) or of a place."""
-        index, found = self._index, set[int]()
-        for name in names:
-            if place is not None:
-                found |= place.get(name, set())
-            else:
-                found |= {index.slots[name]} if name in index.slots else index.by_name.get(name, set())
-        return list(found)
-
-    def _having(self, slot: int, terms: Mapping[str, str], strategy: str) -> dict[str, Json]:
-        from .explanation import fields_of
-
-        index = self._index
-        having = index.fields(slot)
-        bits = {plain: having.get(index.terms.get(stem, -1)) for stem, plain in terms.items()}
-        found = {plain: fields_of(bit) for plain, bit in bits.items() if bit}
-        fields = sorted({field for names in found.values() for field in names})
-        return {"strategy": strategy, "fields": fields, "terms": found}
+    def _rates(self) -> dict[str, Rate]:
+        """Of each tool how it did before; of none where that is not to count."""
+        return self._usage.rates() if self._learn else {}
 
     def _result(self, slot: int, score: float, matches: dict[str, Json]) -> dict[str, Json]:
         card = self._index.cards[slot]
@@ -372,13 +373,15 @@ class Selector:
 
     def import_learnt(self, uses: Iterable[Mapping[str, Any]]) -> int:
         """Remember what was exported, here or elsewhere; gives how many. Raises InvalidInput with everything wrong."""
-        must_be(Iterable, uses=uses)
+        if isinstance(uses, str | Mapping) or not isinstance(uses, Iterable):
+            raise wants("uses", "a list", uses)
         taken, problems = [], []
         for number, use in enumerate(uses):
             try:
                 taken.append(use_of(use))
             except InvalidValue as error:
-                problems.append(Problem(path=f"uses[{number}].{error.place}", message=error.message))
+                where = f"uses[{number}].{error.place}".removesuffix(".")
+                problems.append(Problem(path=where, message=error.message))
         if problems:
             raise InvalidInput(problems)
         with self._lock:

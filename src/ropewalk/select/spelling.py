@@ -6,6 +6,7 @@ word has letters, whatever the number of known words. Refused: short words, wher
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 SHORTEST: Final = 5
@@ -17,32 +18,41 @@ class Spelling:
 
     def __init__(self) -> None:
         self.stems: dict[str, str] = {}
-        self._plain: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}  # tools that have a word
         self._near: dict[str, str | tuple[str, ...]] = {}  # mostly one word: no tuple is made for that
 
-    def put(self, plain: str, stem: str) -> None:
-        """Know a word."""
-        if plain in self.stems:
-            return
+    def put(self, stems: Mapping[str, str]) -> None:
+        """Know the words of a tool, given with their stems."""
+        counts = self._counts
+        for plain in stems:
+            count = counts[plain] = counts.get(plain, 0) + 1
+            if count == 1:
+                self._know(plain, stems[plain])
+
+    def _know(self, plain: str, stem: str) -> None:
         self.stems[plain] = stem
-        self._plain.setdefault(stem, []).append(plain)
         near = self._near
         for key in _without_a_letter(plain):
             known = near.setdefault(key, plain)
             if known is not plain:
                 near[key] = (*known, plain) if isinstance(known, tuple) else (known, plain)
 
-    def drop(self, stem: str) -> None:
-        """Forget the words of a stem."""
-        for plain in self._plain.pop(stem, ()):
-            del self.stems[plain]
-            for key in _without_a_letter(plain):
-                known = self._near[key]
-                left = () if isinstance(known, str) else tuple(word for word in known if word != plain)
-                if not left:
-                    del self._near[key]
-                else:
-                    self._near[key] = left if len(left) > 1 else left[0]
+    def drop(self, words: Iterable[str]) -> None:
+        """Forget the words of a tool that no other has."""
+        for plain in words:
+            self._counts[plain] -= 1
+            if not self._counts[plain]:
+                del self._counts[plain], self.stems[plain]
+                self._forget(plain)
+
+    def _forget(self, plain: str) -> None:
+        for key in _without_a_letter(plain):
+            known = self._near[key]
+            left = () if isinstance(known, str) else tuple(word for word in known if word != plain)
+            if not left:
+                del self._near[key]
+            else:
+                self._near[key] = left if len(left) > 1 else left[0]
 
     def nearest(self, word: str) -> str | None:
         """The known word of the fewest slips (letters left out, added, changed or swapped): one, or two in a word of

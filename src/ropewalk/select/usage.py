@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import InvalidValue
 from ..frozen import dataclass
 from ..journal.use import KEPT_USES, ToolUse, UseStore
+from ..values import check_json
 
 if TYPE_CHECKING:
     from .memory import Memory
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 LONGEST: Final = 500  # characters of a request that are kept
 SWING: Final = 0.2  # by how much of it a success rate moves a score at most, either way
 _USE: Final[dict[str, Any]] = {"tool": str, "request": str, "successes": int, "failures": int, "at": (int, float)}
+_MOST_COUNTED: Final = 10**12
+_MOST: Final = {"successes": _MOST_COUNTED, "failures": _MOST_COUNTED, "at": 250_000_000_000}  # the year 9892
 _DOUBT: Final = 10.0  # as if so many uses had been seen before, half of them successes
 
 
@@ -99,13 +102,13 @@ class Usage:
         return [use for one in tools for use in sorted(self._requests.get(one, {}).values(), key=lambda u: -u.at)]
 
     def take(self, uses: Iterable[ToolUse]) -> int:
-        """Note uses, and keep them; gives how many."""
+        """Keep uses, and note them; gives how many. Where they cannot be kept, nothing is noted."""
         self._load()
         taken = list(uses)
-        for use in taken:
-            self._keep(use)
         if self._keeper is not None:
             self._keeper().put_uses(taken)
+        for use in taken:
+            self._keep(use)
         return len(taken)
 
     def forget(self, tool: str | None = None) -> int:
@@ -138,15 +141,23 @@ def _kept(query: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def _said(key: str) -> str:
+    kinds = {"tool": "a string", "request": "a string", "at": "a time in seconds since 1970"}
+    return kinds.get(key, f"a whole number from 0 to {_MOST_COUNTED}")
+
+
 def use_of(given: Mapping[str, Any]) -> ToolUse:
     """A use as it was exported; InvalidValue names what is wrong with it."""
     if not isinstance(given, Mapping):
         raise InvalidValue("", f"must be an object, not {type(given).__name__}")
     for key, kinds in _USE.items():
         value = given.get(key)
-        if isinstance(value, bool) or not isinstance(value, kinds) or (kinds is not str and value < 0):
-            what = "a string" if kinds is str else "a number that is not negative"
-            raise InvalidValue(key, f"must be {what}, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise InvalidValue(key, f"must be {_said(key)}, not {value!r}")
+        if kinds is not str and not 0 <= value <= _MOST[key]:
+            raise InvalidValue(key, f"must be {_said(key)}, not {value!r}")
+    if not check_json(given["tool"], "tool"):
+        raise InvalidValue("tool", "must be the id of a tool, not ''")
     return ToolUse(
         tool=given["tool"],
         request=_kept(given["request"]),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ...errors import InvalidInput, NotFound
+from ...errors import InvalidInput, InvalidValue, NotFound
 from ...source import visible
-from ...values import closest
+from ...values import check_json, closest
 from .answer import Answer
 from .exits import UsageError
 from .interrupts import Interrupts
@@ -46,6 +46,11 @@ def select(
         "namespace": namespace,
         "excludeTools": exclude,
     }
+
+    try:
+        check_json(query, "QUERY")
+    except InvalidValue as error:
+        raise UsageError(str(error)) from error
 
     async def work(app: App, _: Interrupts) -> Answer:
         await app.connect()
@@ -109,11 +114,9 @@ def _explained(one: dict[str, Any]) -> list[str]:
     why = one["matches"]
     lines = [visible(f"{one['score']:.2f}  {one['name']}  {first_line(one['description'])}")]
     for word, said in why["terms"].items():
-        fields, like = (said["fields"], said["likeness"]) if isinstance(said, dict) else (said, 1.0)
-        alike = "" if like == 1.0 else f" (alike: {like:g})"
-        lines.append(visible(f"      {word}{alike}: {', '.join(fields)}"))
-    features = why.get("features", {})
-    if features:
-        parts = sorted(features.items(), key=lambda part: -part[1])
-        lines.append("      " + ", ".join(f"{name} +{value:.2f}" for name, value in parts))
+        alike = "" if said["likeness"] == 1.0 else f" (alike: {said['likeness']:g})"
+        lines.append(visible(f"      {word}{alike}: {', '.join(said['fields'])}"))
+    if why["features"]:
+        parts = sorted(why["features"].items(), key=lambda part: -part[1])
+        lines.append("      " + ", ".join(f"{name} {value:+.2f}" for name, value in parts))
     return lines

@@ -45,7 +45,7 @@ class Wanted(Asked):
 async def select(given: Wanted, app: Served) -> Answer:
     """The tools that fit a request, the best first, with how sure one can be of each and why."""
     await app.connect()
-    least = {} if given.threshold is None else {"threshold": given.threshold}
+    least: dict[str, Any] = {} if given.threshold is None else {"threshold": given.threshold}
     query = check_json(given.query, "query")
     # In a thread: the first request reads every tool.
     found = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=given.limit, **least))
