@@ -380,7 +380,7 @@ class App(Selecting):
         if row.parent is not None and row.status not in ENDS:
             raise PartOfRun(run_id, row.parent)
         if row.status in ENDS:
-            return outcome({**(row.result or {}), "status": row.status, "executionId": run_id})
+            return outcome({**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id})
         if source is not None or upgrade:
             from .runs.upgrade import resume
 

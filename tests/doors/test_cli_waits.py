@@ -208,6 +208,39 @@ def test_how_a_run_goes_on_names_the_store_that_was_asked_for_it(project, starte
     assert gone == "its process is gone; go on with: ropewalk resume k --store other.db\n"
 
 
+def test_a_wait_whose_time_is_over_is_no_longer_to_be_answered(project):
+    project.write("late.yaml", ASK.replace("approval:", "timeout: 10, approval:"))
+    done = project("run", "late.yaml", "--id", "l")
+    if done.code == 4:  # a machine that is busy may see its end in the run itself
+        until(lambda: "its time was over" in project("runs", "show", "l").out)
+        shown = project("runs", "show", "l").out
+        assert "ask waits for an approval, but its time was over at " in shown
+        assert "  then: ropewalk resume l\n" in shown
+        assert "runs approve" not in shown
+        done = project("resume", "l")
+    assert done.code == 1
+    assert "no approval within 0.01 s" in done.out
+
+
+def test_what_is_left_of_a_run_that_was_stopped_while_it_waits_is_shown_and_given(project):
+    waiting(project)
+    stopped = project("runs", "stop", "o7", "--json")
+    assert stopped.data == {"id": "o7", "stopped": True, "status": "stopped"}
+    [row] = project("runs", "ls", "--json").data
+    assert (row["resultCount"], row["errorCount"]) == (1, 1)
+    shown = project("runs", "show", "o7")
+    assert '"first": 2' in shown.out
+    assert "· paid  waited for the event 'paid-7'" in shown.out
+    again = project("resume", "o7", "--json")
+    assert again.code == 130
+    assert (again.data["results"], again.data["status"]) == ({"first": 2}, "stopped")
+    assert [error["kind"] for error in again.data["errors"]] == ["RunStopped"]
+    project.write("ask.yaml", ASK)
+    assert project("run", "ask.yaml", "--id", "a").code == 4
+    assert project("runs", "stop", "a").out == "stopped a\n"
+    assert project("runs", "stop", "a").out == "a is not running: stopped\n"
+
+
 def until(holds: Any, most: float = 20.0) -> None:
     end = time.monotonic() + most
     while True:

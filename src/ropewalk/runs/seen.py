@@ -102,7 +102,6 @@ class Runs:
     def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
-        from .remains import let_go, remains
 
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
@@ -123,13 +122,19 @@ class Runs:
             "parent": row.parent,
             "owner": row.owner,
             "input": row.input,
-            "result": remains(self.app, row) if let_go(row) else row.result,
+            "result": self.result(row),
             "error": row.error,
             "endings": endings(history),
             "waitingFor": [] if row.status in ENDS else unanswered(self, run_id, history),
             "nodes": steps(history, row),
             **({"events": [event_of(run_id, entry, before).to_dict() for entry in history]} if events else {}),
         }
+
+    def result(self, row: RunRow) -> Json:
+        """How the run of a whole row has ended; of one that was stopped while nobody ran it what is left of it."""
+        from .remains import let_go, remains
+
+        return remains(self.app, row) if let_go(row) else row.result
 
     async def arguments(self, run_id: str) -> Mapping[str, Json]:
         """What each of its calls was given, by path without attempts, as far as the run has come; secrets are

@@ -268,9 +268,11 @@ def _decision(node: dict[str, Any], now: float, under_way: Container[str]) -> st
     if node["kind"] == "timer":
         return f"{'waits' if made > now else 'waited'} until {moment(made)}"
     if node["kind"] == "wait":
-        until = f" until {moment(made['due'])}" if made["due"] is not None else ""
+        due = made["due"] and moment(made["due"])
         what = f"an approval: {made['approval']}" if "approval" in made else f"the event {made['event']!r}"
-        return f"{'waits' if node['path'] in under_way else 'waited'}{until} for {what}"
+        if node["path"] in under_way:
+            return f"waits{f' until {due}' if due else ''} for {what}"
+        return f"waited for {what}{f' (at most until {due})' if due else ''}"
     if node["kind"] == "signal":
         return "nothing came in time" if "late" in made else f"got {_short(made['value'])}"
     return f"takes branch {made + 1}" if made >= 0 else "takes the branch for all else, if there is one"
@@ -352,9 +354,11 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
         if row is None:
             raise unknown_run(app, run_id)
         stopped = app.runs.stop(run_id)
-        text = f"stopping {run_id}" if stopped else f"{run_id} is not running: {row['status']}"
+        status = _row(app, run_id).status
+        had = row["status"] == "running" and not _left(row)  # its process has still to cancel what is under way
+        text = f"{'stopping' if had else 'stopped'} {run_id}" if stopped else f"{run_id} is not running: {status}"
         return Answer(
-            exit=0 if stopped else FAILED, data={"id": run_id, "stopped": stopped, "status": row["status"]}, text=text
+            exit=0 if stopped else FAILED, data={"id": run_id, "stopped": stopped, "status": status}, text=text
         )
 
     return with_app(work, project=project, store=store, tools=False)

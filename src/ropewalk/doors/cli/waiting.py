@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import getpass
 import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from ...journal.waiting import iso
 from ...source import visible
 from .answer import Answer
 from .given import read_input
@@ -127,6 +129,8 @@ def waits(data: dict[str, Any], where: str, engine: str | None = None, *, by: st
     nodes = [wait.get("node") for wait in waiting]
     for wait in waiting:
         lines.append(f"  {asked(wait)}")
+        if _over(wait):
+            continue
         alone = asker(wait["path"]) is not None and nodes.count(wait.get("node")) == 1
         lines.append(f"    {command(run, {**wait, 'path': wait['node']} if alone else wait)}{where}")
     if by is not None:
@@ -139,9 +143,16 @@ def waits(data: dict[str, Any], where: str, engine: str | None = None, *, by: st
 def asked(wait: dict[str, Any]) -> str:
     """What is waited for, in a line."""
     until = f", until {wait['due']}" if wait["due"] else ""
+    if _over(wait):
+        until = f", but its time was over at {wait['due']}"
     if "approval" in wait:
         return f"{asker(wait['path']) or wait['path']} waits for an approval{until}: {wait['approval']}"
     return f"{wait['path']} waits for the event {wait['event']!r}{until}"
+
+
+def _over(wait: dict[str, Any]) -> bool:
+    """Whether nothing that came now would be in time."""
+    return bool(wait["due"]) and wait["due"] < (iso(time.time()) or "")
 
 
 def command(run: str, wait: dict[str, Any]) -> str:
