@@ -21,6 +21,7 @@ def test_no_fitting_tool_is_said(project) -> None:
     """SELECT-CLI-1"""
     done = project("tools", "select", "blorptang fizzlewump")
     assert (done.code, "no fitting tool" in done.out) == (0, True)
+    assert project("tools", "select", " ").out.strip() == "no tool: the request is empty"
 
 
 def test_wrong_options_are_explained(project) -> None:

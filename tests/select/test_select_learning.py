@@ -317,6 +317,35 @@ def test_runs_and_calls_of_tools_feed_the_memory(where: str, tmp_path: Path) -> 
     asyncio.run(case())
 
 
+@pytest.mark.parametrize("where", ["memory", "sqlite"])
+def test_a_call_that_ended_its_run_counts_as_a_failure(where: str, tmp_path: Path) -> None:
+    """SELECT-LEARN-5"""
+    address = "memory" if where == "memory" else f"sqlite:///{tmp_path}/s.db"
+    call = {"id": "b", "type": "TOOL", "tool": "fails"}
+    inner = [{"id": "a", "type": "TOOL", "tool": "zork", "params": {}}, {**call, "params": {}}]
+    flows = {
+        "stop": {"kind": "chain", "name": "c", "nodes": [{**call, "params": {}}]},
+        "loop": {"kind": "chain", "name": "c", "mode": "loop", "maxIterations": 2, "nodes": inner},
+        "composition": {"kind": "composition", "name": "c", "nodes": [call]},
+        "expression": {
+            "kind": "chain",
+            "name": "c",
+            "variables": {"n": 0},
+            "nodes": [{**call, "tool": "zork", "params": {"text": "n is ${1 / $var.n}"}}],  # no tool was called
+        },
+    }
+
+    async def case() -> None:
+        async with App(address, tools=[zork, fails]) as app:
+            for name, flow in flows.items():
+                assert not (await app.run(flow, request=name)).success
+            learnt = {(use.tool, use.request): (use.successes, use.failures) for use in app.selector.learnt()}
+            failed = {("fails", name): (0, 1) for name in ("stop", "loop", "composition")}
+            assert learnt == {**failed, ("zork", "loop"): (1, 0)}
+
+    asyncio.run(case())
+
+
 def test_a_runner_that_teaches_nobody_says_so() -> None:
     """SELECT-LEARN-5"""
     from ropewalk.errors import ConfigError

@@ -159,6 +159,16 @@ def test_a_path_that_holds_no_model_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     with pytest.raises(ConfigError, match="there is no model at"):
         MiniLM(tmp_path / "none.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(ConfigError, match=r"bad\.onnx is no ONNX model that can be run: "):
+        MiniLM(tmp_path / "bad.onnx")
+
+
+def test_a_path_that_holds_no_vocabulary_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
+    for name in ("none.txt", "bad.txt"):
+        with pytest.raises(ConfigError, match=f"{name} cannot be read as a vocabulary: "):
+            WordPiece(tmp_path / name)
 
 
 def test_texts_are_cut_as_the_model_was_taught() -> None:

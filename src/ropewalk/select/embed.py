@@ -61,7 +61,10 @@ class MiniLM:
             raise ConfigError(f"there is no model at {path}; give the path of an ONNX file")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions have no base of their own
+            raise ConfigError(f"{path} is no ONNX model that can be run: {error}") from error
         self._inputs = [one.name for one in self._session.get_inputs()]
         self._tokenizer = WordPiece(vocabulary)
         with path.open("rb") as file:

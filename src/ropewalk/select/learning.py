@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ..dialects.agent_flow import MODEL
 from ..ir import Flow
 from ..journal.journal import Entry
 from ..ops import calls_of
+from ..values import Json
 
 _OWN: Final = MODEL.partition(":")[0] + ":"  # what agents are made of: nobody selects that
 _TURN: Final = re.compile(r"\[[^\]]*\]|@\d+$")
 
 
-def outcomes(flow: Flow, history: Iterable[Entry]) -> dict[str, bool]:
+def outcomes(flow: Flow, history: Iterable[Entry], result: Mapping[str, Json]) -> dict[str, bool]:
     """Of each tool that the run called, whether its last call succeeded. Nodes that were skipped, or are no calls,
-    tell nothing; nor do two nodes of one name that call different tools."""
+    tell nothing; nor do two nodes of one name that call different tools. What ended the run may be in its result
+    alone: a store in memory has no record of calls that failed."""
     tools: dict[str, str | None] = {}
     for node in calls_of(flow.body):
         tools[node.id] = node.op.tool if tools.get(node.id, node.op.tool) == node.op.tool else None
@@ -28,6 +30,12 @@ def outcomes(flow: Flow, history: Iterable[Entry]) -> dict[str, bool]:
             place = _TURN.sub("", entry.path)
             if entry.kind == "call" or place not in calls:
                 calls[place] = (tool, entry.kind == "call")
+    errors = result.get("errors")
+    for error in errors if isinstance(errors, list) else ():
+        if isinstance(error, dict) and error.get("kind") != "ExpressionError":  # that one is none of the tool
+            tool, path = tools.get(str(error.get("nodeId"))), error.get("path")
+            if tool is not None and not tool.startswith(_OWN) and isinstance(path, str):
+                calls.setdefault(_TURN.sub("", path), (tool, False))
     found: dict[str, bool] = {}
     for tool, success in calls.values():
         found[tool] = found.get(tool, True) and success

@@ -49,7 +49,7 @@ class Selecting:
             from .learning import outcomes
 
             def learn() -> None:
-                self._learn(request, outcomes(job.flow, self.store.history(job.new.id)))
+                self._learn(request, outcomes(job.flow, self.store.history(job.new.id), result))
 
             await off_loop(self.store, learn)
 

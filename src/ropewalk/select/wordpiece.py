@@ -29,7 +29,10 @@ class WordPiece:
         if vocabulary is None:
             text = gzip.decompress((files(__package__) / "wordpieces.txt.gz").read_bytes()).decode()
         else:
-            text = Path(vocabulary).read_text("utf-8")
+            try:
+                text = Path(vocabulary).read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{vocabulary} cannot be read as a vocabulary: {error}") from error
         self.numbers = {piece: number for number, piece in enumerate(text.rstrip("\n").split("\n"))}
         missing = [piece for piece in ("[CLS]", "[SEP]", "[UNK]") if piece not in self.numbers]
         if missing:

@@ -72,6 +72,8 @@ def select(
             filtered = any(option is not None for option in (category, namespace, exclude))
             nearer = "a lower --threshold shows what comes nearest" if threshold != 0 else "no tool has anything of it"
             text = [f"no fitting tool{' among those left' if filtered else ''}; {nearer}"]
+            if not query.strip():
+                text = ["no tool: the request is empty"]
         text += [visible(f"! {name}: {why}") for name, why in failures.items()]
         return Answer(data={**found.to_dict(), "failures": failures}, text="\n".join(text))
 
