@@ -105,7 +105,7 @@ def test_one_that_waits_for_an_approval(tmp_path: Path) -> None:
     said = shown(tmp_path, AGENT, [HEMP, wants("order", {"material": "hemp"})])
     assert [line for line in said if "order" in line] == [
         '  agent turn 1 waits for an approval: Call order with {"material":"hemp"}?',
-        "    ropewalk runs approve r approval.order",
+        f"    ropewalk runs approve r approval.order --store sqlite:///{tmp_path / 'runs.db'}",
         f"✓ agent turn 1  TIME  calls stock, order · {PAID}",
         '· agent turn 1  waits for an approval: Call order with {"material":"hemp"}?',
     ]
