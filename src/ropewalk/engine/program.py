@@ -30,7 +30,6 @@ from .site import CompiledBody, CompileSite, opener, reopener
 
 if TYPE_CHECKING:
     from .chunks import Cut, Spread
-    from .waits import ApprovalsRead
 
 
 class Program:
@@ -122,11 +121,11 @@ class Builder:
         roots = {ref.root for ref in read}
         self.secrets, self.prev = "secret" in roots, "prev" in roots
         self.waits = _has_waits(flow.body)
-        self.approvals: ApprovalsRead | None = None
+        self.approvals: frozenset[str] = frozenset()  # the waits of whose answers something reads `approved`
         if self.waits:
-            from .waits import ApprovalsRead
+            from .approvals import approvals_read
 
-            self.approvals = ApprovalsRead(read)
+            self.approvals = approvals_read(flow)
 
     def bind(self, tool: str) -> Any:
         """The tool, resolved once per program."""

@@ -157,8 +157,7 @@ class CompileSite:
 
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
-        read = self.builder.approvals
-        looked_at = approval and read is not None and read.of(self.spot.node)
+        looked_at = approval and self.spot.node.id in self.builder.approvals
         from . import waits
 
         return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import JournalConflict, NodeFailed, Rejected
-from ..expr.ast import Obj, Ref
-from ..ir import Getter, Node, Step, whole
+from ..ir import Getter, Step, whole
 from ..journal.journal import APPROVAL, Entry, Wanted
 from ..values import Json
 from .frame import RUN, Frame, Spot, path_of
@@ -25,22 +24,6 @@ if TYPE_CHECKING:
     from .run import Run
 
 _PIECE: Final = 60.0  # seconds after which the clock is looked at, which may be set forward or back
-
-
-class ApprovalsRead:
-    """Which approvals a flow looks at. A refusal is an answer where something reads `approved`; where nothing does
-    it fails the node, so that nobody ships what was refused because a condition was forgotten."""
-
-    def __init__(self, read: Iterable[Ref]) -> None:
-        by_name = [ref for ref in read if ref.path[1:2] == ("approved",)]
-        self._nodes = {ref.path[0] for ref in by_name if ref.root == "out"}
-        self._fields = {ref.path[0] for ref in by_name if ref.root == "state"}
-        self._before = any(ref.root == "prev" and ref.path[:1] == ("approved",) for ref in read)
-
-    def of(self, node: Node) -> bool:
-        """Whether somebody looks at what was said of the approval of this node."""
-        kept = {name for name, _ in node.writes.fields} if isinstance(node.writes, Obj) else set()
-        return self._before or node.id in self._nodes or not self._fields.isdisjoint({*kept, *node.meta.writes})
 
 
 def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durable: bool, looked_at: bool) -> Step:
