@@ -21,6 +21,7 @@ MAX_DEPTH: Final = 200
 MAX_BYTES: Final = 100_000_000
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _INFINITY = float("inf")
+_SHOWN: Final = 60  # characters of a place that is too deep
 
 
 _DIGITS: Final = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
@@ -186,9 +187,9 @@ def _is_text(text: str) -> bool:
 
 def _complaint(value: Any, place: str) -> InvalidValue:
     """Find the first thing that is wrong; an explicit stack, so depth cannot hurt."""
-    stack: list[tuple[Any, str, int]] = [(value, place, MAX_DEPTH)]
+    stack: list[tuple[Any, str, int, Any]] = [(value, place, MAX_DEPTH, None)]
     while stack:
-        item, where, depth = stack.pop()
+        item, where, depth, above = stack.pop()
         kind = type(item)
         if item is None or kind is bool:
             continue
@@ -204,19 +205,35 @@ def _complaint(value: Any, place: str) -> InvalidValue:
                 reach = "" if item != item else ", whose numbers reach 1.8e308"
                 return InvalidValue(where, f"{item} is not JSON{reach}; use null")
         elif not depth:
-            return InvalidValue(where, f"nested deeper than {MAX_DEPTH}")
+            return _too_deep(item, where, above)
         elif kind is dict:
+            above = (item, where, above)
             for key, inner in item.items():
                 if type(key) is not str:
                     return InvalidValue(where, f"object key {key!r} is {_name(key)}, not a string")
                 if not _is_text(key):
                     return InvalidValue(where, "object key with a NUL character or a lone surrogate")
-                stack.append((inner, f"{where}.{key}", depth - 1))
+                stack.append((inner, f"{where}.{key}", depth - 1, above))
         elif kind is list:
-            stack.extend((inner, f"{where}[{i}]", depth - 1) for i, inner in enumerate(item))
+            above = (item, where, above)
+            stack.extend((inner, f"{where}[{i}]", depth - 1, above) for i, inner in enumerate(item))
         else:
             return InvalidValue(where, f"{_name(item)} is not JSON")
     return InvalidValue(place, f"nested deeper than {MAX_DEPTH}")
+
+
+def _too_deep(item: Any, where: str, above: Any) -> InvalidValue:
+    """What is nested too deep, or holds itself: `above` are the ones it stands in, each with its place."""
+    way = [(item, where)]
+    while above is not None:
+        way.append(above[:2])
+        above = above[2]
+    first: dict[int, str] = {}
+    for one, at in reversed(way):
+        if id(one) in first:
+            return InvalidValue(at, f"holds what it stands in ({first[id(one)]}); a value of JSON has an end")
+        first[id(one)] = at
+    return InvalidValue(where if len(where) <= _SHOWN else f"{where[:_SHOWN]}…", f"nested deeper than {MAX_DEPTH}")
 
 
 def _name(value: Any) -> str:

@@ -121,6 +121,26 @@ async def test_what_a_tool_does_to_its_arguments_is_not_seen(way: Way) -> None:
     assert (done["status"], done["value"]) == ("completed", [{"a": [1]}])
 
 
+CYCLES: dict[str, tuple[Any, str]] = {"list": ([], "result[1]"), "object": ({"a": 1}, "result.b.c")}
+CYCLES["list"][0].extend([1, CYCLES["list"][0]])
+CYCLES["object"][0]["b"] = {"c": CYCLES["object"][0]}
+
+
+@every_way
+@pytest.mark.parametrize("kind", CYCLES)
+async def test_a_value_that_holds_itself_is_told_as_that(way: Way, kind: str) -> None:
+    value, place = CYCLES[kind]
+    done = await way(line(call("odd")), ScriptedTools(odd=lambda: value))
+    assert done["error"].endswith(f"{place}: holds what it stands in (result); a value of JSON has an end")
+
+
+@every_way
+async def test_the_place_of_what_is_too_deep_is_shortened(way: Way) -> None:
+    done = await way(line(call("odd")), ScriptedTools(odd=lambda: deep(20_000)))
+    assert len(done["error"]) < 150
+    assert done["error"].endswith("…: nested deeper than 200")
+
+
 @every_way
 async def test_a_value_that_grows_too_deep_fails_clearly(way: Way) -> None:
     wrap = line(compute("w", obj(in_=Ref("prev"))), call("t", args=obj(v=Ref("prev"))), result=out("w"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 from ...errors import (
@@ -66,6 +67,15 @@ class Interrupted(KeyboardInterrupt):
         super().__init__()
 
 
+class BrokenOff(RopewalkError):
+    """A tool has ended what runs all of this; the run that was waited for, where there is one, has not ended."""
+
+    def __init__(self, what: str, run_id: str = "", *, kept: bool = True) -> None:
+        self.run_id = run_id
+        on = f": `ropewalk resume {quote(run_id)}` goes on with it" if kept else ", and is lost: it was kept in memory"
+        super().__init__(f"a tool has {what}" + (f"; run {run_id} was broken off{on}" if run_id else ""))
+
+
 _INPUT: Final = "the input does not fit the input schema that"
 _GIVEN: Final = {"state": "the state does not fit what", "variables": "the variables do not fit what"}
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
@@ -126,7 +136,8 @@ def failure(error: BaseException) -> dict[str, Any]:
     data = error_data(error, None if str(error) or exit_code(error) != INTERRUPTED else "interrupted")
     if exit_code(error) == INTERRUPTED and not isinstance(error, RopewalkError):
         data["error"]["kind"] = "Interrupted"
-        data |= {"runId": run_id} if (run_id := getattr(error, "run_id", "")) else {}
+    if isinstance(error, (Interrupted, BrokenOff)) and error.run_id:
+        data["runId"] = error.run_id
     if isinstance(error, InvalidFlow) and error.warnings:
         data["error"]["warnings"] = [problem_data(p) for p in error.warnings]
     return data

@@ -41,6 +41,8 @@ class Interrupts:
         self._app = app
         self._run_id = ""
         self._hits = 0
+        self.came = False
+        """Whether there was a signal at all: what else cancels the command does so from inside."""
         self._since: float | None = None  # when the first signal came that the loop has not noticed yet
         self._broken_off = 0  # how often what holds the loop since then was broken off
         self._reminder = False
@@ -54,6 +56,11 @@ class Interrupts:
     def running(self, run_id: str) -> None:
         """Says which run is to be stopped."""
         self._run_id = run_id
+
+    @property
+    def kept(self) -> bool:
+        """Whether a run that is broken off can go on afterwards."""
+        return self._app.store.durable
 
     @property
     def run_id(self) -> str:
@@ -94,6 +101,7 @@ class Interrupts:
 
     def _came(self, number: int, _: FrameType | None) -> None:
         """A signal, at whatever the main thread does just now."""
+        self.came = True
         if self._loop.is_closed():
             raise KeyboardInterrupt
         now, reminder = time.monotonic(), self._reminder

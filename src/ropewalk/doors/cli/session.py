@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Literal
 from ...config import find, read_config
 from ...config.project import FILE
 from ...errors import ConfigError, ModelError, NotFound, StoreError
+from ...errors.foreign import with_type
 from ...errors.given import install
 from ...journal.address import Unmade, file_of, is_there
 from ...journal.walfile import orphan
 from .answer import Answer
-from .exits import Interrupted
+from .exits import BrokenOff, Interrupted
 from .interrupts import Interrupts
 from .logs import Form, Level, begin, follow, tell
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ...journal import Store
 
 _ALIKE = 200
+_STOPPED = "Event loop stopped before Future completed."  # as asyncio says it
 
 
 def with_app(
@@ -78,11 +80,27 @@ def with_app(
     installed: list[Interrupts] = []
     try:
         return asyncio.run(main())
-    except asyncio.CancelledError:
-        raise Interrupted(installed[0].run_id if installed else "") from None
+    except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
+        meant = _broken_off(error, installed[0]) if installed else None
+        raise meant or error from (None if isinstance(meant, Interrupted) else error.__cause__)
     finally:  # not before: what a tool still does while the loop ends can hold it, too
         for interrupts in installed:
             interrupts.remove()
+
+
+def _broken_off(error: BaseException, interrupts: Interrupts) -> BaseException | None:
+    """What it means that the loop came to its end before the command did: a signal, or what tools can do to it."""
+    run_id = interrupts.run_id
+    if isinstance(error, asyncio.CancelledError):
+        inside = run_id and not interrupts.came
+        what = "cancelled the task that called it" if inside else None
+    elif isinstance(error, SystemExit):
+        what = f"raised {with_type(error)} in a task of its own, which ends the event loop"
+    else:
+        what = "stopped the event loop" if str(error) == _STOPPED else None
+    if what is None:
+        return Interrupted(run_id) if isinstance(error, asyncio.CancelledError) else None
+    return BrokenOff(what, run_id, kept=interrupts.kept)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,67 @@
+"""Tools that end what runs them: told in a line, and the run goes on afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TOOLS = '''
+import asyncio, sys
+from pathlib import Path
+from typing import Any
+from ropewalk import tool
+
+def end(how: str) -> None:
+    if how == "stop":
+        asyncio.get_running_loop().stop()
+    elif how == "exit":
+        asyncio.get_running_loop().create_task(leave())
+    elif how == "cancel":
+        asyncio.current_task().cancel()
+
+async def leave() -> None:
+    sys.exit(3)
+
+@tool
+async def first() -> str:
+    with Path("calls").open("a") as file:
+        file.write("first ")
+    return "done"
+
+@tool
+async def ends(how: str) -> str:
+    """The first time only."""
+    if not Path("ended").exists():
+        Path("ended").touch()
+        end(how)
+        await asyncio.sleep(30)
+    return "went on"
+'''
+CHAIN = (
+    "kind: chain\nname: e\nnodes:\n- {id: a, type: tool, tool: first}\n"
+    "- {id: b, type: tool, tool: ends, params: {how: $input}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("stop", "stopped the event loop"),
+        ("exit", "raised SystemExit: 3 in a task of its own, which ends the event loop"),
+        ("cancel", "cancelled the task that called it"),
+    ],
+)
+def test_a_tool_that_ends_the_loop_or_its_task_is_told_and_the_run_goes_on_afterwards(
+    project: Any, how: str, said: str
+) -> None:
+    (project.home / "ending.py").write_text(TOOLS)
+    (project.home / "ropewalk.toml").write_text('[tools]\nmodules = ["ending"]\n')
+    (project.home / "e.yaml").write_text(CHAIN)
+    done = project("run", "e.yaml", "--id", "r", "--json", "--input", f'"{how}"')
+    line = f"a tool has {said}; run r was broken off: `ropewalk resume r` goes on with it"
+    assert (done.code, done.data["error"]["message"], done.data["runId"]) == (1, line, "r")
+    assert done.err.splitlines()[0] == f"error: {line}"  # asyncio may have more to say of the task
+    again = project("resume", "r", "--json")
+    assert (again.code, again.data["results"]) == (0, {"a": "done", "b": "went on"})
+    assert (project.home / "calls").read_text() == "first "
