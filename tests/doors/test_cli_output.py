@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -67,3 +68,17 @@ def test_many_differences_of_a_test_are_counted(project: Any) -> None:
     assert done.code == 1
     assert len(done.out.splitlines()) < 100
     assert " more differences; --json has all" in done.out
+
+
+def test_names_of_any_length_fill_no_screen(project: Any) -> None:
+    long = "n" * 100_000
+    project.write("long.json", json.dumps({"kind": "chain", "nodes": [{"id": long, "type": "delay", "delay": 1}]}))
+    project.write(
+        "key.json", json.dumps({"kind": "chain", "nodes": [{"id": "a", "type": "delay", "delay": 1, long: 1}]})
+    )
+    project.write("tool.json", json.dumps({"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": long}]}))
+    assert len(project("run", "long.json", "--store", "memory").err) < 1000
+    for name, said in (("key.json", "unknown key"), ("tool.json", "unknown tool")):
+        done = project("run", name, "--store", "memory")
+        assert (done.code, said in done.err, len(done.err) < 5000) == (3, True, True)
+    assert len(json.loads(project("validate", "tool.json", "--json").out)["warnings"][0]["message"]) > 100_000

@@ -13,7 +13,7 @@ To add a format, write a module with `read(text, limits) -> data` and `spots(tex
 name it in `load.FORMS`.
 """
 
-from .caret import render, visible
+from .caret import render, shortened, visible
 from .document import Document, attach
 from .dump import dump
 from .fault import SYNTAX
@@ -34,5 +34,6 @@ __all__ = [
     "load",
     "read_bytes",
     "render",
+    "shortened",
     "visible",
 ]

@@ -7,19 +7,24 @@ turn the writing direction are replaced, so a document cannot drive the terminal
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 
 from ..errors import Problem
 
 _WIDEST = 120
 _BEFORE = 80
+_LONGEST_PATH = 300
 
 
 def render(problem: Problem) -> str:
     """`file:line:column: path: message`, then the source line with a caret under the column."""
     place = problem.place
+    if len(problem.path) > _LONGEST_PATH:
+        problem = replace(problem, path=f"{problem.path[:_LONGEST_PATH]}…")
+    said = visible(shortened(str(problem)))
     if place is None:
-        return visible(str(problem))
-    head = f"{visible(place.file)}:{place.line}:{place.column}: {visible(str(problem))}"
+        return said
+    head = f"{visible(place.file)}:{place.line}:{place.column}: {said}"
     if not place.text.strip():
         return head
     at = min(place.column - 1, len(place.text))
@@ -29,6 +34,13 @@ def render(problem: Problem) -> str:
     lead, tail = ("…" if begin else ""), ("…" if begin + _WIDEST < len(place.text) else "")
     pad = " " * len(lead) + "".join("\t" if c == "\t" else " " * _cells(c) for c in before)
     return f"{head}\n    {lead}{visible(line)}{tail}\n    {pad}^"
+
+
+def shortened(text: str, most: int = 2000) -> str:
+    """A text of whatever length as an error shows it: its beginning, and how much more there is."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}… ({len(text) - most:,} more characters; --json tells all)"
 
 
 def visible(text: str) -> str:

@@ -29,9 +29,8 @@ from ...errors import (
     UnsupportedSchema,
     ValidationFailed,
 )
-from ...source import render, visible
+from ...source import render, shortened, visible
 from ...told import error_data, problem_data, problems_of, said
-from .table import shortened
 
 DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 124, 130
 

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from ...events import Event
 from ...source import visible
-from .table import duration
-from .tally import MARKS, Ended, Tally, unattended
+from .table import duration, first_line
+from .tally import LONGEST, MARKS, Ended, Tally, unattended
 
 _EVERY = 0.1
 _SHOWN = 6
@@ -74,7 +74,7 @@ class Live:
             now = time.time()
             for path, at in list(tally.running.items())[:_SHOWN]:
                 phase = tally.phases.get(path)
-                shown = visible(f"{phase}: {path}" if phase else path)
+                shown = visible(first_line(f"{phase}: {path}" if phase else path, LONGEST))
                 parts.append(Text.assemble(("… ", "cyan"), shown, (f"  {duration(max(0.0, now - at))}", "dim")))
             if len(tally.running) > _SHOWN:
                 parts.append(Text(f"  and {len(tally.running) - _SHOWN:,} more running", style="dim"))
@@ -109,6 +109,6 @@ def _ended(ended: Ended) -> Text:
     return Text.assemble(
         (f"{MARKS[ended.how]} ", style),
         (visible(f"{ended.phase}: ") if ended.phase else "", "dim"),
-        visible(ended.path),
+        visible(first_line(ended.path, LONGEST)),
         (f"  {visible(ended.note)}", style if ended.how == "failed" else "dim"),
     )

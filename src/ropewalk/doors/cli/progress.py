@@ -116,7 +116,10 @@ class PlainLines(Counting):
         elif event.kind == "attempt.failed" and self._may("failed"):
             data = event.data or {}
             sys.stderr.write(
-                visible(f"! {event.path}  attempt failed: {first_line(str(data.get('message', '')), 200)}") + "\n"
+                visible(
+                    f"! {first_line(event.path, 200)}  attempt failed: {first_line(str(data.get('message', '')), 200)}"
+                )
+                + "\n"
             )
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:

@@ -19,7 +19,7 @@ from ...dialects.binding import UNSET
 from ...errors import InvalidInput, Problem, RopewalkError
 from ...events import Event
 from ...journal.memory import MemoryStore
-from ...source import render, visible
+from ...source import render, shortened, visible
 from .answer import Answer
 from .exits import ended
 from .given import read_input, read_pairs, read_state
@@ -28,7 +28,7 @@ from .logs import tell
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
 from .session import unknown_run, with_app
-from .table import duration, shortened
+from .table import duration
 from .waiting import Stay, Wait, again, waits
 
 if TYPE_CHECKING:

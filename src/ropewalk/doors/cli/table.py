@@ -48,10 +48,3 @@ def first_line(text: str, most: int = 72) -> str:
     line, _, more = text.strip().partition("\n")
     line = line.strip() + (" …" if more else "")
     return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def shortened(text: str, most: int = 2000) -> str:
-    """A text of whatever length as an error shows it: its beginning, and how much more there is."""
-    if len(text) <= most:
-        return text
-    return f"{text[:most]}… ({len(text) - most:,} more characters; --json tells all)"

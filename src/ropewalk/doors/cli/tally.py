@@ -87,17 +87,20 @@ def _note(event: Event, began: float | None) -> str:
     return duration(event.at - began) if began is not None else ""
 
 
+LONGEST = 200  # characters of the path of a node
+
+
 def line(ended: Ended) -> str:
     """`✓ path  note`, with the phase before the path where there is one."""
     phase = f"{ended.phase}: " if ended.phase else ""
-    return visible(f"{MARKS[ended.how]} {phase}{ended.path}  {ended.note}".rstrip())
+    return visible(f"{MARKS[ended.how]} {phase}{first_line(ended.path, LONGEST)}  {ended.note}".rstrip())
 
 
 def waits_for(event: Event) -> str:
     """What a node waits for, from its wait.started."""
     data: dict[str, Any] = event.data or {}
     what = f"an approval: {data['approval']}" if "approval" in data else f"the event {data.get('event')!r}"
-    return visible(f"… {event.path}  waits for {what}")
+    return visible(f"… {first_line(event.path, LONGEST)}  waits for {what}")
 
 
 def unattended(event: Event) -> str:
