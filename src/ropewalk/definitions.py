@@ -14,7 +14,7 @@ from .check import UNKNOWN_TOOL, Checked, check, unknown_tool
 from .config.limits import Limits
 from .dialects import Compiled, is_test, notation_of
 from .errors import InvalidFlow, NotFound, Problem
-from .fitting import Cards, LocalCards, check_cycles, is_local
+from .fitting import Cards, LocalCards, check_cycles, is_local, lacking
 from .frozen import dataclass
 from .ir import Flow, Graph, node_parts
 from .journal import Definition
@@ -192,10 +192,13 @@ class Definitions:
         most, local = self.limits, loaded.compiled.local
         cards = self.cards_for(loaded)
         found = check(loaded.flow, cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting)
-        warnings = (*loaded.warnings, *found.warnings)
+        absent = lacking(loaded.flow, self.cards.toolbox)
+        refused = unknown_tools == "problem"
+        warnings = (*loaded.warnings, *found.warnings, *(() if refused else absent))
         problems = (
             *(_named(p, loaded.compiled.typed_at) for p in found.problems),
             *check_cycles(loaded.flow, self.cards.toolbox),
+            *(absent if refused else ()),
         )
         if local and loaded.root is not None:
             from .tools.beside import check_files

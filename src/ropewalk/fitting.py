@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from .check import ToolCard
+from .check import UNKNOWN_TOOL, ToolCard
 from .config.workplace import Rate
 from .dialects.agent_flow import MODEL
 from .engine.flowtool import FlowTool, cycle, flow_of, input_schema_of, tool_name
@@ -97,6 +97,7 @@ def flow_tool(
         document=loaded.document,
         render=compiled.render,
         engine=engine,
+        missing=lambda seen: _missing(flow, cards.toolbox, seen),
         **handler,
     )
     said = str(loaded.document.get("description") or "") if description is None else description
@@ -153,6 +154,47 @@ def _circle(tool_id: str, toolbox: Toolbox) -> list[str]:
         return []
 
     return enter(tool_id)
+
+
+def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
+    """A problem for each node that calls a flow tool whose own app does not have a tool that it calls."""
+    lost: dict[str, str] = {}
+    for id in sorted(tools_of(flow.body)):
+        inner = None if is_local(id) else flow_of(_known(id, toolbox))
+        names = inner.missing(set()) if inner is not None and inner.missing is not None else []
+        if names:
+            tools = ", ".join(dict.fromkeys(names))
+            what = f"the app that made a tool of this flow does not have what it calls: {tools}"
+            lost[id] = f"{what}; make it with App(..., tools=[{tools}]).as_tool(...)"
+    if not lost:
+        return []
+    return [
+        Problem(
+            path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}",
+            message=f"{node.op.tool}: {lost[node.op.tool]}",
+            keyword=UNKNOWN_TOOL,
+        )
+        for node in calls_of(flow.body)
+        if node.op.tool in lost
+    ]
+
+
+def _missing(flow: Flow, toolbox: Toolbox, seen: set[str]) -> list[str]:
+    """The tools that a flow and the flows it calls name and that certainly nobody has: those of servers that
+    are not connected yet may be any."""
+    found = []
+    for id in sorted(tools_of(flow.body)):
+        if is_local(id) or is_of_agents(id):
+            continue
+        tool = _known(id, toolbox)
+        inner = flow_of(tool)
+        if tool is None:
+            if ":" not in id or id.partition(":")[0] not in toolbox.spaces:
+                found.append(id)
+        elif inner is not None and inner.missing is not None and inner.fingerprint not in seen:
+            seen.add(inner.fingerprint)
+            found += inner.missing(seen)
+    return found
 
 
 def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:

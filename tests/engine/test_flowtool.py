@@ -283,3 +283,36 @@ async def test_a_definition_that_cannot_be_a_tool_says_why() -> None:
             app.as_tool({"kind": "chain", "nodes": []})
         with pytest.raises(NotFound):
             await app.resume("nothing")
+
+
+async def test_a_flow_whose_own_app_lacks_its_tools_is_refused_before_anything_runs() -> None:
+    sub = App("memory").as_tool(INNER)  # its app has neither `one` nor `two`
+    middle = App("memory", tools=[sub]).as_tool(chain(step("s", "inner"), name="middle"))
+    tools = ScriptedTools(one=1, two=2, first=0)
+    async with App("memory", tools=[*tools.tools(), sub, middle]) as app:
+        for tool in ("inner", "middle"):  # also where it is a flow inside the flow
+            outer = chain(step("first"), step("a", tool))
+            [warning] = (await app.validate(outer)).warnings
+            assert str(warning) == (
+                f"nodes[1].tool: {tool}: the app that made a tool of this flow does not have what it calls: one, two; "
+                "make it with App(..., tools=[one, two]).as_tool(...)"
+            )
+            with pytest.raises(InvalidFlow, match=f"nodes.1..tool: {tool}: the app that made a tool of this flow"):
+                await app.run(outer)
+        assert tools.calls == []
+
+
+async def test_a_flow_of_another_app_that_has_its_tools_is_called() -> None:
+    sub = App("memory", tools=ScriptedTools(one=1, two=lambda x: x + 1).tools()).as_tool(INNER)
+    async with App("memory", tools=[sub]) as app:
+        assert (await app.validate(outer := chain(step("a", "inner")))).warnings == ()
+        result = await app.run(outer, run_id="r")
+        assert result.results == {"a": {"one": 1, "two": 2}}
+        assert {row.id: row.parent for row in app.runs.list(all=True)} == {"r": None, "r/a": "r"}
+
+
+async def test_tools_of_servers_that_are_not_connected_yet_may_be_any() -> None:
+    servers = Toolbox(mcp={"far": {"command": "no-such-program"}})
+    sub = App("memory", toolbox=servers).as_tool(chain(step("one", "far:one"), name="inner"))
+    async with App("memory", tools=[sub]) as app:
+        assert (await app.validate(chain(step("a", "inner")))).warnings == ()

@@ -36,7 +36,8 @@ class FlowTool(Routed):
 
     `caller` calls its tools; `given` says that this is no toolbox of an app's, so that only whoever has it can
     go on with a run. `ready` is awaited before each run (connect what is missing, refuse what is wrong).
-    `engine` gives the engine of calls that come from no other one.
+    `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
+    has, those of flows inside it too, but for the flows in the set it is handed, which it adds to.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class FlowTool(Routed):
         given: bool = False,
         ready: Callable[[], Awaitable[None]] | None = None,
         engine: Flows = None,
+        missing: Callable[[set[str]], list[str]] | None = None,
     ) -> None:
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
+        self.missing = missing
         self._program: Program | None = None
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
