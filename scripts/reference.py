@@ -25,7 +25,7 @@ def commands() -> Iterator[str]:
     yield MADE
     yield (
         "What each is for, with examples, is in [the command line](../cli.md). Exit codes: 0 completed or partial,\n"
-        "1 run failed, 2 usage, 3 invalid definition, 4 waiting, 124 timeout, 130 interrupted.\n"
+        "1 run failed, 2 usage, 3 invalid definition, 4 waiting, 124 timeout, 130 interrupted, 141 output not taken.\n"
     )
     root = program()
     for words in COMMANDS:

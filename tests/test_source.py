@@ -132,7 +132,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
 def test_bytes_that_are_not_utf_8_have_a_place(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_bytes("a: é\nb: ".encode() + b"\xe9\n")
-    assert refused(file) == [(2, 4, "byte 0xe9 is not UTF-8; save the file as UTF-8")]
+    assert refused(file) == [(2, 4, "byte 0xe9 is not UTF-8; write it as UTF-8")]
     file.write_bytes("a: 1\n".encode("utf-16"))
     assert "UTF-16" in refused(file)[0][2]
 

@@ -19,7 +19,7 @@ from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
 from .jobs import Executor, Jobs
-from .journal import ENDS, Store, open_store
+from .journal import ENDS, Store, named_store, open_store
 from .journal.offloop import off_loop
 from .select.selecting import Selecting
 from .tools.runner import Runner
@@ -86,7 +86,7 @@ class App(Selecting):
             index=self.toolbox, timeout=seconds, flows=lambda: self.engine, pace=pace, learner=self._learn
         )
         self.project: str | None = None  # the directory whose configuration gave the tools; kept with each run
-        self._address, self._directory, self._sync = store, directory, sync
+        self._address, self._directory, self._sync = named_store(store), directory, sync
         self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
         if model is not None:
             self.model = model

@@ -27,6 +27,9 @@ def open_project(
     engine: Literal["local", "dbos"] | None = None,
 ) -> App:
     """The app of `directory` (or the nearest `ropewalk.toml` above it); its runs are kept in `home`."""
+    if directory is not None and not Path(directory).is_dir():
+        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
+        raise ConfigError(f"{directory}: {why}")
     config = read_config(directory)
     kept = config if home is None else read_config(home)
     named = config if kept.file is None else kept

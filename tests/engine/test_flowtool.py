@@ -305,7 +305,8 @@ async def test_a_flow_whose_own_app_lacks_its_tools_is_refused_before_anything_r
 async def test_a_flow_of_another_app_that_has_its_tools_is_called() -> None:
     sub = App("memory", tools=ScriptedTools(one=1, two=lambda x: x + 1).tools()).as_tool(INNER)
     async with App("memory", tools=[sub]) as app:
-        assert (await app.validate(outer := chain(step("a", "inner")))).warnings == ()
+        outer = chain(step("a", "inner"))
+        assert (await app.validate(outer)).warnings == ()
         result = await app.run(outer, run_id="r")
         assert result.results == {"a": {"one": 1, "two": 2}}
         assert {row.id: row.parent for row in app.runs.list(all=True)} == {"r": None, "r/a": "r"}

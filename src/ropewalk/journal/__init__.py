@@ -1,6 +1,6 @@
 """Where runs and definitions are kept. See `journal.py` for the protocols."""
 
-from .address import open_store
+from .address import named_store, open_store
 from .journal import (
     DECISIONS,
     ENDS,
@@ -36,5 +36,6 @@ __all__ = [
     "ToolUse",
     "UseStore",
     "Wanted",
+    "named_store",
     "open_store",
 ]

@@ -5,9 +5,11 @@ To add a store, name its scheme here.
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..errors import StoreError
+from ..errors.given import wants
 from ..values import closest
 from .journal import Store
 from .memory import MemoryStore
@@ -65,6 +67,13 @@ def open_store(
     near = _near(scheme)
     hint = f"did you mean {near}? " if near else ""
     raise StoreError(f"{scheme}:// is no kind of store; {hint}{_RIGHT}")
+
+
+def named_store(given: str | Path | Store | None) -> str | Path | Store | None:
+    """What somebody gave as a store, when it is an address, a path or a store; it is opened later."""
+    if given is None or isinstance(given, (str, PathLike)) or hasattr(given, "get_run"):
+        return given
+    raise wants("store", "an address, a path or a Store", given)
 
 
 def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path | None:

@@ -39,7 +39,7 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
             raise InvalidTool(
                 f"a tool to select from is a Tool or a definition {{name, description, ...}}, not {tool!r}"
             )
-        category, schema = _category(tool), tool.input_schema
+        category, schema = category_of(tool), tool.input_schema
         return _card(tool.id, tool.name, tool.description, category, tool.namespace, schema, tool.tags)
     name = tool.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -60,7 +60,8 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
     return _card(key, name, given["description"] or "", given["category"], space, schema, tags)
 
 
-def _category(tool: Tool) -> str | None:
+def category_of(tool: Tool) -> str | None:
+    """What a tool says of itself."""
     found = (tool.annotations or {}).get("category")
     return found if isinstance(found, str) else None
 

@@ -98,10 +98,10 @@ def decoded(raw: bytes, file: str) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise _whole(file, "the file is UTF-16; save it as UTF-8") from None
+            raise _whole(file, "this is UTF-16; write it as UTF-8") from None
         good = Lines(file, raw[: error.start].decode("utf-8"))
         place = good.place(len(good.text))
-        message = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        message = f"byte 0x{raw[error.start]:02x} is not UTF-8; write it as UTF-8"
         raise InvalidFlow([Problem(path="", message=message, place=place)]) from None
 
 

@@ -42,10 +42,12 @@ class RemoteEngine(Engine):
     """See `Engine`. A run whose tools are called by a function of this process is run here all the same. `following`
     finds out what workers do in a run."""
 
-    def __init__(self, store: Store, place: Workplace, following: Callable[[str], Following]) -> None:
+    def __init__(
+        self, store: Store, place: Workplace, following: Callable[[str], Following], *, asked: bool = True
+    ) -> None:
         package()
         super().__init__(store)
-        where = postgres(store).where
+        where = postgres(store, asked=asked).where
         self.fleet, self.client = Fleet(where, place.terms.lease), Client(where)
         self._place, self._following = place, following
         self._awaited: dict[tuple[str, bool], asyncio.Future[None]] = {}
@@ -213,15 +215,20 @@ def _is_over(status: str, or_waiting: bool) -> bool:
     return status in ENDS or (or_waiting and status == "waiting")
 
 
-def postgres(store: Store) -> PostgresStore:
-    """The store, when it is one for workers."""
-    if not isinstance(store, PostgresStore):
+def postgres(store: Store, *, asked: bool = False) -> PostgresStore:
+    """The store, when it is one for workers; `asked` says that somebody wants runs executed by them."""
+    if isinstance(store, PostgresStore):
+        return store
+    this = getattr(store, "path", "in memory")
+    if asked:
         raise StoreError(
             'engine="dbos" needs a store that workers on other hosts can reach, too: postgresql://user@host/database'
-            f' (this one is {getattr(store, "path", "in memory")}); engine="local", on the command line --engine local,'
-            " executes here"
+            f' (this one is {this}); engine="local", on the command line --engine local, executes here'
         )
-    return store
+    raise StoreError(
+        "workers and schedules need a store in Postgres, postgresql://user@host/database, as --store or as [store] url"
+        f" in ropewalk.toml; this one is {this}: its runs are executed by the process that starts them"
+    )
 
 
 def result_of(row: RunRow) -> dict[str, Json]:

@@ -63,7 +63,8 @@ class Workers:
     @cached_property
     def engine(self) -> RemoteEngine:
         """Has runs done by workers."""
-        return RemoteEngine(self._app.store, self._app.settings, lambda run_id: self._app.runs.following(run_id))
+        app = self._app
+        return RemoteEngine(app.store, app.settings, lambda run_id: app.runs.following(run_id), asked=app.distributed)
 
     async def submit(
         self,

@@ -5,7 +5,7 @@ A command is named by its import path, so that only the one that is used is impo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -67,7 +67,7 @@ GROUPS: Final = {
 
 _EXIT_CODES = """\
 Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
-4 waiting, 124 timeout, 130 interrupted."""
+4 waiting, 124 timeout, 130 interrupted, 141 output not taken."""
 
 
 def help_page() -> str:
@@ -97,12 +97,18 @@ def version() -> str:
     return installed("ropewalk")
 
 
+def _default(value: object) -> Any:
+    """What the help says of a default: nothing of a switch that is off, and of what is left out."""
+    return None if value is None or value is False or value == () else str(value)
+
+
 def program() -> App:
     """The parser for all commands."""
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     root = App(
         name="ropewalk",
+        default_parameter=Parameter(show_default=_default),
         help="Compose, check, run and serve tool chains for LLM agents.",
         help_epilogue=_EXIT_CODES,
         help_format="plaintext",

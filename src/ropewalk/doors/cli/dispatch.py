@@ -7,10 +7,11 @@ import logging
 import os
 import sys
 import traceback
-from typing import Any, BinaryIO
+from inspect import signature
+from typing import Any, BinaryIO, Final
 
 import orjson
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, UnusedCliTokensError
 
 from ...errors import RopewalkError
 from .answer import Answer
@@ -19,6 +20,7 @@ from .exits import UsageError, exit_code, explain, failure
 from .logs import asked, begin, tell, tells_json
 from .streams import UNDELIVERED, Unwritten, put, undelivered, writing
 
+_TEXTS: Final = ("QUERY", "PROMPT")  # arguments that may be several words
 _kept: BinaryIO | None = None  # the real standard output while the command runs with --json
 
 
@@ -90,11 +92,23 @@ def _report(words: list[str]) -> None:
 def _answer(words: list[str]) -> Answer:
     try:
         command, bound, _ = program().parse_args(words, exit_on_error=False, print_error=False)
+    except UnusedCliTokensError as error:
+        raise UsageError(f"{_too_many(error, _named(words))} (see `ropewalk {_named(words)}--help`)") from None
     except CycloptsError as error:
         raise UsageError(f"{error} (see `ropewalk {_named(words)}--help`)") from None
     with contextlib.nullcontext() if command.__module__.startswith(str(__package__)) else writing():  # the help
         given: Any = command(*bound.args, **bound.kwargs)
     return given if isinstance(given, Answer) else Answer()
+
+
+def _too_many(error: UnusedCliTokensError, command: str) -> str:
+    """What is said of words that a command has no place for: what it takes, and how several words are one."""
+    assert error.target is not None
+    places = [place for place in signature(error.target).parameters.values() if place.kind is place.POSITIONAL_ONLY]
+    takes = " ".join(place.name.upper() for place in places)
+    said = f"too many words, from {(error.unused_tokens or [''])[0]!r} on: `ropewalk {command.strip()}` takes "
+    hint = ' in quotes: "..."' if takes in _TEXTS else ""
+    return f"{said}{f'one {takes}' if len(places) == 1 else takes or 'none'}{hint}"
 
 
 def _named(words: list[str]) -> str:

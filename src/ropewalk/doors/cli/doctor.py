@@ -170,7 +170,8 @@ def _tools(app: App, config: Config) -> Iterator[Finding]:
             yield Finding(f"tool {name}", "fault", why)
         else:
             advice = "check its command, url and environment in ropewalk.toml or .mcp.json"
-            yield Finding(f"server {name}", "fault", f"{why}; {advice}")
+            join = "\n" if "\n" in why else "; "  # what a server wrote has lines of its own
+            yield Finding(f"server {name}", "fault", f"{why}{join}{advice}")
     yield from _pins(app)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import InvalidFlow
-from ...source import SYNTAX, load
+from ...source import SYNTAX, decoded, load
 from ...source.limits import Limits
 from ...values import MAX_BYTES, MAX_DEPTH
 from .exits import UsageError
@@ -24,7 +24,7 @@ def read_input(text: str | None, option: str = "--input") -> Any:
         return None
     try:
         if text == "@-":
-            return load(sys.stdin.read(), name="<stdin>", form="yaml", limits=_LIMITS).data
+            return load(decoded(sys.stdin.buffer.read(), "<stdin>"), name="<stdin>", form="yaml", limits=_LIMITS).data
         if text.startswith("@"):
             return load(Path(text[1:]), limits=_LIMITS).data
         return load(text, name=option, form="json", limits=_LIMITS).data

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from ...errors import NotFound, RopewalkError
 from ...source import dump, visible
 from .answer import Answer
-from .exits import DONE, FAILED, explain, failure
+from .exits import DONE, FAILED, UsageError, explain, failure
 from .options import Json, Project
 from .table import first_line
 
@@ -36,7 +36,11 @@ def replay(
     and no pause is waited for. `ropewalk runs export RUN --as-test` makes a case of a run."""
     files = list(_files(paths or (Path(),)))
     if not files:
-        raise NotFound("test", ", ".join(map(str, paths)) or ".", why=f"a test is a file *{_ENDING[0]}")
+        where = f"below {', '.join(map(str, paths))}" if paths else "here or in a directory below"
+        raise UsageError(
+            f"there is no recorded test {where}: one is a file *{_ENDING[0]}, and"
+            " `ropewalk runs export RUN --as-test > NAME.test.yaml` makes it of a run"
+        )
 
     async def work(app: App) -> list[dict[str, Any]]:
         return [await _one(app, file, update) for file in files]

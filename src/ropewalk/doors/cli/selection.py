@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ...errors import InvalidInput, InvalidValue, NotFound
+from ...select.card import category_of
+from ...select.options import THRESHOLD
 from ...source import visible
 from ...values import check_json, closest
 from .answer import Answer
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from ...app import App
 
 Strategy = Annotated[str | None, Parameter(help="hybrid (default), exact, fuzzy, semantic, intent or legacy_hybrid.")]
-Names = Annotated[list[str] | None, Parameter(consume_multiple=False)]
 
 
 def select(
@@ -32,7 +33,7 @@ def select(
     threshold: Annotated[float | None, Parameter(help="The least score, 0 to 1; 0.3 unless given.")] = None,
     category: Annotated[str | None, Parameter(help="Only tools of this category.")] = None,
     namespace: Annotated[str | None, Parameter(help="Only tools of this namespace, as of one MCP server.")] = None,
-    exclude: Annotated[Names, Parameter(help="Not this tool; may be given several times.")] = None,
+    exclude: Annotated[tuple[str, ...], Parameter(negative=(), help="Not this tool; repeatable.")] = (),
     explain: Annotated[bool, Parameter(negative="", help="Show what speaks for each tool.")] = False,
     json: Json = False,
     project: Project = None,
@@ -44,7 +45,7 @@ def select(
         "threshold": threshold,
         "category": category,
         "namespace": namespace,
-        "excludeTools": exclude,
+        "excludeTools": list(exclude) or None,
     }
 
     try:
@@ -54,30 +55,51 @@ def select(
 
     async def work(app: App, _: Interrupts) -> Answer:
         await app.connect()
-        if namespace is not None:
-            spaces = {tool.namespace for tool in app.toolbox.list() if tool.namespace} | app.toolbox.spaces
-            if namespace not in spaces:
-                raise NotFound("namespace", namespace, suggestion=closest(namespace, spaces))
+        _check_names(app, namespace, category, exclude)
+        asked = {name: value for name, value in options.items() if value is not None}
         try:
-            found = app.selector.select(query, {name: value for name, value in options.items() if value is not None})
+            found = app.selector.select(query, asked)
         except InvalidInput as error:
             raise UsageError(str(error)) from error
         failures = {name: str(why) for name, why in app.toolbox.failures.items()}
         rows = [(f"{one['score']:.2f}", one["name"], first_line(one["description"])) for one in found["results"]]
         if explain:
-            text = [line for one in found["results"] for line in _explained(one)]
+            text = [line for one in found["results"] for line in _explained(one, query)]
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
         if not rows:
-            filtered = any(option is not None for option in (category, namespace, exclude))
-            nearer = "a lower --threshold shows what comes nearest" if threshold != 0 else "no tool has anything of it"
-            text = [f"no fitting tool{' among those left' if filtered else ''}; {nearer}"]
+            text = ["no fitting tool" + (" among those left" if category or namespace or exclude else "")]
+            near = app.selector.select(query, {**asked, "threshold": 0})["results"] if threshold != 0 else []
             if not query.strip():
                 text = ["no tool: the request is empty"]
+            elif not near:
+                text[0] += "; none has anything of the request"
+            elif explain:
+                text[0] += f"; below the threshold of {THRESHOLD if threshold is None else threshold:g}:"
+                text += [line for one in near for line in _explained(one, query)]
+            else:
+                text[0] += "; --explain shows what comes nearest, a lower --threshold takes it"
         text += [visible(f"! {name}: {why}") for name, why in failures.items()]
         return Answer(data={**found.to_dict(), "failures": failures}, text="\n".join(text))
 
     return with_app(work, project=project)
+
+
+def _check_names(app: App, namespace: str | None, category: str | None, exclude: tuple[str, ...]) -> None:
+    """A name that nothing has is a slip: NotFound, with what may have been meant. Tools of a server that is not
+    there may be any."""
+    tools = app.toolbox.list()
+    spaces = {tool.namespace for tool in tools if tool.namespace} | app.toolbox.spaces
+    if namespace is not None and namespace not in spaces:
+        raise NotFound("namespace", namespace, suggestion=closest(namespace, spaces))
+    kinds = {kind for tool in tools if (kind := category_of(tool)) is not None}
+    if category is not None and category not in kinds:
+        why = None if kinds else 'no tool says one: @tool(annotations={"category": ...})'
+        raise NotFound("category", category, suggestion=closest(category, kinds), why=why)
+    names = {name for tool in tools for name in (tool.id, tool.name)}
+    for name in exclude:
+        if name not in names and name.partition(":")[0] not in app.toolbox.failures:
+            raise NotFound("tool", name, suggestion=closest(name, names))
 
 
 def learnt(
@@ -111,13 +133,18 @@ def learnt(
     return with_app(work, project=project, tools=False)
 
 
-def _explained(one: dict[str, Any]) -> list[str]:
-    """A result with the words it was found by and what each feature added."""
+def _explained(one: dict[str, Any], query: str) -> list[str]:
+    """A result with the words of the request that it has, those that it does not, and what each feature added."""
+    from ...select.request import read_request
+
     why = one["matches"]
     lines = [visible(f"{one['score']:.2f}  {one['name']}  {first_line(one['description'])}")]
     for word, said in why["terms"].items():
         alike = "" if said["likeness"] == 1.0 else f" (alike: {said['likeness']:g})"
         lines.append(visible(f"      {word}{alike}: {', '.join(said['fields'])}"))
+    lacks = [term.plain for term in read_request(query).terms if term.plain not in why["terms"]]
+    if lacks:
+        lines.append(visible(f"      not found: {', '.join(lacks)}"))
     if why["features"]:
         parts = sorted(why["features"].items(), key=lambda part: -part[1])
         lines.append("      " + ", ".join(f"{name} {value:+.2f}" for name, value in parts))

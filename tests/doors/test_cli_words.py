@@ -1,0 +1,128 @@
+"""What is said where a word is too many, a name is nobody's, or a command is for another kind of store."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ropewalk import App
+from ropewalk.doors.cli.commands import help_page
+from ropewalk.errors import ConfigError, InvalidInput
+
+COMMAND = str(Path(sys.executable).with_name("ropewalk"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["validate", "shout.yaml", "b.yaml"],
+            "too many words, from 'b.yaml' on: `ropewalk validate` takes one SOURCE",
+        ),
+        (
+            ["tools", "select", "was", "ist"],
+            "from 'ist' on: `ropewalk tools select` takes one QUERY in quotes: \"...\"",
+        ),
+        (["runs", "ls", "all"], "too many words, from 'all' on: `ropewalk runs ls` takes none"),
+    ],
+)
+def test_a_word_too_many_is_told_with_what_the_command_takes(project, words, said):
+    done = project(*words)
+    assert (done.code, "Tokens" in done.err) == (2, False)
+    assert said in done.err
+
+
+@pytest.mark.parametrize("words", [["worker"], ["workers", "ls"], ["schedules", "ls"]])
+def test_what_is_for_workers_says_that_it_needs_a_store_in_postgres(project, words):
+    done = project(*words)
+    assert done.code == 1, done.err
+    assert "workers and schedules need a store in Postgres, postgresql://user@host/database, as --store" in done.err
+    assert "its runs are executed by the process that starts them" in done.err
+    assert "dbos" not in done.err  # nobody asked for it, and these commands have no --engine
+
+
+def test_who_asks_for_workers_is_told_how_to_do_without(project):
+    done = project("run", "shout.yaml", "--input", '{"text": "a"}', "--engine", "dbos")
+    assert 'engine="dbos" needs a store that workers on other hosts can reach' in done.err
+    assert "--engine local, executes here" in done.err
+
+
+def test_standard_input_that_is_not_utf_8_is_told_like_a_file(project):
+    piped = b'{"a":"\xff"}'
+    (project.home / "bad.json").write_bytes(piped)
+    command = [COMMAND, "run", "shout.yaml", "--input", "@-"]
+    done = subprocess.run(command, input=piped, cwd=project.home, env=project.env(), capture_output=True, timeout=60)
+    assert done.returncode == 2
+    assert "<stdin>:1:7: byte 0xff is not UTF-8; write it as UTF-8" in done.stderr.decode()
+    assert "bad.json:1:7: byte 0xff is not UTF-8" in project("run", "shout.yaml", "--input", "@bad.json").err
+
+
+def test_where_there_are_no_recorded_tests_it_is_said_how_one_is_made(project):
+    done = project("test")
+    assert (done.code, done.err.splitlines()[-1]) == (
+        2,
+        "error: there is no recorded test here or in a directory below: one is a file *.test.yaml, and"
+        " `ropewalk runs export RUN --as-test > NAME.test.yaml` makes it of a run",
+    )
+
+
+def test_every_help_has_the_exit_codes_and_no_default_of_nothing(project):
+    assert "141 output not taken" in help_page()
+    for words in ("tools select", "run", "runs ls", "bench"):
+        said = " ".join(project(*words.split(), "--help").out.split())
+        assert "141 output not taken" in said
+        for nothing in ("default: ()", "default: False", "default: None", "--empty-"):
+            assert nothing not in said, words
+    assert "default: 1000" in said
+
+
+def test_doctor_sets_what_a_server_wrote_apart_from_its_own_advice(project):
+    code = "import sys; sys.exit('no database')"
+    project.write("ropewalk.toml", f'[mcp.dies]\ncommand = "{sys.executable}"\nargs = ["-c", "{code}"]\n')
+    lines = project("doctor").out.splitlines()
+    [at] = [number for number, line in enumerate(lines) if line.endswith("its stderr ends with:")]
+    assert lines[at + 1 : at + 3] == [
+        "no database",
+        "check its command, url and environment in ropewalk.toml or .mcp.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "said"),
+    [
+        ("--exclude", "uper", "no tool 'uper'; did you mean 'upper'?"),
+        ("--exclude", "nosuch", "no tool 'nosuch'"),
+        ("--category", "calendar", "no category 'calendar': no tool says one"),
+        ("--namespace", "nosuch", "no namespace 'nosuch'"),
+    ],
+)
+def test_a_filter_that_is_for_nothing_there_is_refused(project, option, name, said):
+    done = project("tools", "select", "upper case", option, name)
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_a_tool_of_a_server_that_is_not_there_may_be_left_out(project):
+    text = (project.home / "ropewalk.toml").read_text()
+    project.write("ropewalk.toml", f'{text}\n[mcp.far]\ncommand = "no-such-program"\n')
+    assert project("tools", "select", "upper case", "--exclude", "far:one", "--exclude", "add").code == 0
+
+
+def test_what_comes_nearest_is_explained_where_nothing_fits(project):
+    done = project("tools", "select", "upper calendar", "--explain", "--threshold", "1")
+    assert done.out.splitlines()[0] == "no fitting tool; below the threshold of 1:"
+    assert "  upper  Make it upper case." in done.out.splitlines()[1]
+    assert "      not found: calendar" in done.out.splitlines()
+    assert "--explain shows what comes nearest" in project("tools", "select", "upper", "--threshold", "1").out
+
+
+def test_a_store_and_a_directory_that_are_none_are_refused_at_once(tmp_path):
+    with pytest.raises(InvalidInput, match="store: must be an address, a path or a Store, not int"):
+        App(42)
+    with pytest.raises(ConfigError, match="there is no such directory"):
+        App.open(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="is a file; name its directory"):
+        App.open(tmp_path / "file")
