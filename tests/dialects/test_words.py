@@ -86,7 +86,8 @@ def test_a_strategy_without_the_fallback_that_it_is_for_is_a_warning() -> None:
     assert told({"errorStrategy": "fallback"}) == [f"? nodes[0].errorStrategy: {alone}"]
     none = "? errorStrategy: no node has a fallback, so that this is the same as stop"
     assert told({}, {}, errorStrategy="fallback") == [none]
-    assert told({}, {"fallback": 1}, errorStrategy="fallback") == []  # the others stop, which may be meant
+    one = "? nodes[0]: has no fallback, so that its failure stops the chain; `fallback: null` gives null"
+    assert told({}, {"fallback": 1}, errorStrategy="fallback") == [one]
 
 
 def test_a_delay_is_told_in_milliseconds() -> None:

@@ -13,7 +13,8 @@ from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from .binding import Binder, output_of
 from .chain import ChainDocument, ChainNode
-from .chain_order import Read, unset
+from .chain_doubts import doubts
+from .chain_order import Read, unseen, unset
 from .fields import join, say
 
 ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "iteration", "error", "secret"))
@@ -82,7 +83,6 @@ class ChainCompiler(Binder[Within]):
         self.written: dict[str, str] = {}  # variables, and the first node that sets each
         self.reads: list[Read] = []
         self.current = ""  # the id of the node that is being read
-        self.caught = False  # some node has a fallback that is used
         self.ids: dict[str, str] = {}  # every id, and the place of its first node
         self.top = {node.id: i for i, node in enumerate(chain.nodes)}
 
@@ -109,11 +109,12 @@ class ChainCompiler(Binder[Within]):
             body = Graph(nodes=(hidden,), result=Ref("out", (hidden.id,)), ordered=True)
         elif until is not None and mode:
             say(self.problems, "until", f"only a chain in loop mode has until, this one is {mode}")
-        if self.fields["errorStrategy"] == "fallback" and not self.caught:
-            say(self.warnings, "errorStrategy", "no node has a fallback, so that this is the same as stop")
+        doubts(self.chain, self.warnings)
         state = self.channels(self.fields["variables"], self.written)
         if not self.problems:
-            self.warnings += unset(body, self.reads, state, self.written)
+            lonely = unseen(body, self.reads)
+            self.warnings += lonely.values()
+            self.warnings += unset(body, [r for r in self.reads if r not in lonely], state, self.written)
         timeout = self.fields["timeout"]
         return Flow(
             name=str(self.fields["name"] or self.fields["id"]),
@@ -297,7 +298,6 @@ class ChainCompiler(Binder[Within]):
     def _fallback_fits(self, node: ChainNode, strategy: str) -> None:
         """Warn of a fallback that nothing uses, and of a node that is to have one and has none."""
         given, handled = "fallback" in node.fields, node.get("onError")
-        self.caught = self.caught or (given and strategy == "fallback")
         if given and (handled or strategy != "fallback"):
             why = "onError handles the failure" if handled else f"the strategy here is {strategy}"
             said = f"is not used: {why}; only errorStrategy: fallback uses it"

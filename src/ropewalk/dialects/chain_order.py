@@ -1,4 +1,5 @@
-"""Variables that are read before any node can have set them: they are null there, whatever was meant."""
+"""Variables that are read where what was meant can hardly be seen: before any node can have set them, when they are
+null, or in rounds that run at the same time, each of which has them as they were before the loop."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from ..errors import Problem
 from ..expr.ast import Obj
 from ..frozen import dataclass
 from ..ir import Channel, Graph, Node, bodies
-from ..ops import Loop
+from ..ops import Loop, Map
 from .binding import UNSET
 
 Set = Callable[[str], bool]
@@ -47,6 +48,35 @@ def unset(
             f"{who} sets it, later or at the same time"
         )
         yield Problem(path=read.path, message=message, column=read.column, keyword=f"{UNSET} {read.name}")
+
+
+def unseen(body: Graph, reads: Iterable[Read]) -> dict[Read, Problem]:
+    """Warnings of the variables that a round reads, and only other rounds, which run at the same time, set."""
+    loops = [node for node in _nodes(body) if isinstance(node.op, Map)]
+    found: dict[Read, Problem] = {}
+    for loop in loops:
+        assert isinstance(loop.op, Map)
+        before = _Before(loop.op.body)
+        setters = {name: node.id for node in reversed(list(_nodes(loop.op.body))) for name in _own(node)}
+        for read in reads:
+            inside = before.of.get(read.node)
+            if inside is not None and read.name in setters and not inside(read.name):
+                setter = setters[read.name]
+                who = "this node itself" if setter == read.node else f"{setter!r}"
+                message = (
+                    f"the rounds of {loop.id!r} run at the same time (`concurrency`) and do not see each other: "
+                    f"this is the variable {read.name!r} as it was before the loop, never what {who} set in another "
+                    "round; leave out `concurrency`"
+                )
+                found[read] = Problem(path=read.path, message=message, column=read.column)
+    return found
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for body in bodies(node):
+            yield from _nodes(body)
 
 
 class _Before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -122,7 +123,10 @@ def text(value: Json, path: str, report: Report) -> Json:
 
 
 def name(value: Json, path: str, report: Report) -> Json:
-    if not isinstance(value, str) or not value.strip():
+    if isinstance(value, (bool, int, float)):  # which YAML makes of words that look like one
+        written = json.dumps(value)
+        say(report, path, f'must be a string, not {kind(value)}: write "{written}" in quotes')
+    elif not isinstance(value, str) or not value.strip():
         say(report, path, "must be a non-empty string")
     return value
 
