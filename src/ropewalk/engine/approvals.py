@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from functools import reduce
 from typing import Any, Final
 
@@ -31,13 +30,14 @@ _LISTS: Final = frozenset(("concat", "flatten", "unique", "sort", "values", "+")
 @dataclass(frozen=True, slots=True)
 class Held:
     """The answers, by the ids of their waits, that may be in a value: it may be one of `own` itself, it has what `at`
-    says under these keys and `each` under any, and `deep` may be anywhere."""
+    says under these keys and `each` under any, and `deep` may be anywhere; `all` are those of all these together."""
 
-    own: frozenset[str] = frozenset()
-    at: Mapping[str | int, Held] = field(default_factory=dict)
-    each: Held | None = None
-    deep: frozenset[str] = frozenset()
-    height: int = 0
+    own: frozenset[str]
+    at: Mapping[str | int, Held]
+    each: Held | None
+    deep: frozenset[str]
+    all: frozenset[str]
+    height: int
 
 
 Some = Held | None
@@ -45,16 +45,17 @@ Some = Held | None
 
 def _made(own: frozenset[str], at: Mapping[str | int, Held], each: Some, deep: frozenset[str]) -> Some:
     inner = [*at.values(), *([each] if each is not None else ())]
-    height = 1 + max((one.height for one in inner), default=-1)
+    inside = deep.union(*[one.all for one in inner])
+    if not own and not inside:
+        return None
+    height = 1 + max([one.height for one in inner], default=-1)
     if height > _DEEPEST:
-        return Held(own=own, deep=deep.union(*map(_all_in, inner)))
-    return Held(own, at, each, deep, height) if own or inner or deep else None
+        return Held(own, {}, None, inside, own | inside, 0)
+    return Held(own, at, each, deep, own | inside, height)
 
 
-def _all_in(held: Some) -> frozenset[str]:
-    if held is None:
-        return frozenset()
-    return held.own.union(held.deep, _all_in(held.each), *map(_all_in, held.at.values()))
+def _deep(ids: frozenset[str]) -> Some:
+    return _made(frozenset(), {}, None, ids)
 
 
 def _either(a: Some, b: Some) -> Some:
@@ -77,20 +78,19 @@ def _list(each: Some) -> Some:
 
 
 def _anywhere(held: Some) -> Some:
-    ids = _all_in(held)
-    return Held(deep=ids) if ids else None
+    return _deep(held.all) if held is not None else None
 
 
 def _elements(held: Some) -> Some:
     if held is None:
         return None
-    return _any_of([held.each, *held.at.values(), Held(deep=held.deep) if held.deep else None])
+    return _any_of([held.each, *held.at.values(), _deep(held.deep)])
 
 
 def _member(held: Held, key: str | int) -> Some:
     if type(key) is int and key < 0:
         return _elements(held)
-    return _any_of([held.at.get(key), held.each, Held(deep=held.deep) if held.deep else None])
+    return _any_of([held.at.get(key), held.each, _deep(held.deep)])
 
 
 def _mentions(value: Json) -> bool:
@@ -176,7 +176,7 @@ class Following:
             return _any_of([self._region(body) for body in arms])
         got = [self._region(part) if isinstance(part, Graph) else self._value(part) for _, part in parts(op)]
         if kind is Wait:
-            return Held(own=frozenset((node.id,))) if op.approval is not None else None
+            return _made(frozenset((node.id,)), {}, None, frozenset()) if op.approval is not None else None
         if kind is Compute or kind is Require or kind is Validate or kind is Block:
             return self._value(op.value) if kind is not Block else got[0]
         return None
@@ -222,7 +222,9 @@ class Following:
             elided = self._walk(held, path[1:]) if ref.elide and path[:1] == ("output",) else None
             return _either(self._walk(held, path), elided)
         if ref.root == "state":
-            return self._walk(_object(self.state.items()), ref.path)
+            if ref.path:  # of thousands of variables that one alone
+                return self._walk(self.state.get(str(ref.path[0])), ref.path[1:])
+            return _object(self.state.items())
         if ref.root in ("prev", "item"):
             return self._walk(self.prev if ref.root == "prev" else self.item, ref.path)
         return None
@@ -249,7 +251,7 @@ class Following:
         if name in _NOTHING or not any(got):
             return None
         if known is not None and name != "omit" and any(type(a) is Lit and _mentions(a.value) for a in expr.args):
-            self.found |= _all_in(_any_of(got))
+            self.found.update(*[one.all for one in got if one is not None])
         if (known is not None and known.returns in _SCALAR) or name == "custom":
             return None
         if name in _SAME:
