@@ -78,7 +78,7 @@ kind: test
 flow: slow.yaml
 calls:
   a: [{hangs: true}, {after: 0.5, gives: A}]
-expect: {status: completed}
+expect: {status: completed, errors: []}
 """,
     )
     done = project("test")
