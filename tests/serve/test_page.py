@@ -235,6 +235,7 @@ def test_without_the_token_a_browser_is_told_how_to_come_in(browser: Browser, se
     answer = page.goto("/runs")
     assert answer is not None
     assert answer.status == 401
+    page.get_by_text("Where it ends in ?token=$ROPEWALK_TOKEN, the token is the value of that variable").wait_for()
     page.get_by_label("Token").fill("a wrong one")
     page.get_by_role("button", name="Open").click()
     page.get_by_role("heading", name="This browser has no token").wait_for()
