@@ -60,6 +60,39 @@ expect: {status: partial}
     assert done.code == 0, done.out
 
 
+def test_calls_take_the_time_they_are_said_to_take_and_those_that_hang_end_at_a_timeout(project):
+    project.write(
+        "slow.yaml",
+        """\
+kind: chain
+timeout: 7000000
+nodes:
+  - {id: a, type: tool, tool: upper, params: {text: a}, timeout: 1000, errorStrategy: retry, retryDelay: 3600000}
+  - {id: pause, type: delay, delay: 2000000}
+""",
+    )
+    project.write(
+        "slow.test.yaml",
+        """\
+kind: test
+flow: slow.yaml
+calls:
+  a: [{hangs: true}, {after: 0.5, gives: A}]
+expect: {status: completed, errors: []}
+""",
+    )
+    done = project("test")
+    assert done.code == 0, done.out
+    project.write("slow.yaml", (project.home / "slow.yaml").read_text().replace("2000000", "4000000"))
+    told = project("test")
+    assert 'was "completed"\n    now "timeout"' in told.out
+    text = (project.home / "slow.yaml").read_text()
+    project.write(
+        "slow.yaml", text.replace("timeout: 7000000", "timeout: 1000000000000").replace("timeout: 1000, ", "")
+    )
+    assert "gave no answer when it was recorded, and nothing ends that" in project("test", "--json").out
+
+
 def test_a_wrong_case_is_shown_at_its_line_and_the_others_run(project):
     project.write("a.test.yaml", "kind: test\nflow: nothing.yaml\n")
     project.write("b.test.yaml", "kind: test\nflwo: shout.yaml\n")

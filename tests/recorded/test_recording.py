@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,46 @@ async def test_no_secret_is_in_a_case_and_none_is_needed(monkeypatch: pytest.Mon
     assert await replayed(case) == []
 
 
+async def nap(seconds: float) -> float:
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+async def broken() -> None:
+    await asyncio.sleep(0.02)
+    raise RuntimeError("no luck")
+
+
+QUICK, SLOW = call("x", "nap", seconds=0), call("y", "nap", seconds=30)
+BLOCK = {"id": "p", "type": "parallel", "timeout": 50, "nodes": [QUICK, SLOW]}
+AGAIN = {"errorStrategy": "retry", "maxRetries": 1, "retryDelay": 1}
+
+
+@pytest.mark.parametrize(
+    ("flow", "status"),
+    [
+        (chain({**SLOW, "timeout": 50}), "failed"),
+        (chain({**SLOW, "timeout": 50, **AGAIN}), "failed"),
+        (chain({**SLOW, "timeout": 50, "errorStrategy": "continue"}, QUICK), "partial"),
+        (chain(BLOCK), "failed"),
+        (chain({**BLOCK, **AGAIN}), "failed"),
+        (chain(QUICK, SLOW, timeout=50), "timeout"),
+        (chain(call("a", "nap", seconds=0.1), {"id": "d", "type": "delay", "delay": 150}, timeout=200), "timeout"),
+        (chain(call("x", "broken"), SLOW, mode="parallel"), "failed"),
+    ],
+    ids=["node", "again", "continued", "block", "block again", "chain", "pause", "cut off by a failure"],
+)
+async def test_a_run_whose_time_was_over_gives_a_case_that_passes(flow: dict[str, Any], status: str) -> None:
+    case = await recorded(flow, nap, broken)
+    assert case["expect"]["status"] == status
+    assert await replayed(case) == []
+
+
+async def test_a_call_that_was_cut_off_hangs() -> None:
+    case = await recorded(chain({**SLOW, "timeout": 50}), nap)
+    assert case["calls"] == {"y": {"tool": "nap", "args": {"seconds": 30}, "hangs": True}}
+
+
 async def test_an_event_and_an_approval_come_again(tmp_path: Path) -> None:
     flow = chain(
         {"id": "e", "type": "wait", "event": "paid"},
@@ -158,11 +199,14 @@ async def test_an_event_and_an_approval_come_again(tmp_path: Path) -> None:
 
 def test_a_case_file_is_checked_as_a_whole_with_places(tmp_path: Path) -> None:
     file = tmp_path / "x.test.yaml"
-    file.write_text("kind: test\nflwo: c.yaml\ncalls:\n  a: {give: 1}\n  b: [{gives: 1, arg: {}}]\n")
+    file.write_text(
+        "kind: test\nflwo: c.yaml\ncalls:\n  a: {give: 1}\n  b: [{gives: 1, arg: {}}]\n  c: {hangs: 1, after: x}\n"
+    )
     with pytest.raises(InvalidFlow) as refused:
         read_case(file)
     told = [(p.place.line if p.place else 0, p.path, p.suggestion) for p in refused.value.problems]
-    assert told == [(2, "flwo", "flow"), (1, "flow", None), (4, "calls.a", None), (5, "calls.b.arg", "args")]
+    assert told[:4] == [(2, "flwo", "flow"), (1, "flow", None), (4, "calls.a", None), (5, "calls.b.arg", "args")]
+    assert [problem.path for problem in refused.value.problems[4:]] == ["calls.c.hangs", "calls.c.after"]
 
 
 @pytest.mark.parametrize(

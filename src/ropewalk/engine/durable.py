@@ -13,7 +13,7 @@ from ..values import NOT_JSON, Json, digest
 from .caller import Direct, Lease
 from .direct import raised, start_with
 from .frame import RUN, Frame, Spot, key_of, path_of
-from .lane import Deadline, clock
+from .lane import Deadline, Late, clock
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
 
@@ -55,14 +55,13 @@ def call(
     lease: Lease | None = None,
     pledges: bool = False,
 ) -> Step:
-    """A tool call: its result is committed before anything depends on it. `made` makes the call, or is
-    a direct one with its timeout. With a `lease`, none begins while it may be that the run has been given
-    to another process. One that `pledges` leaves it to its region to wait for the commit.
-
-    `shown` gives the arguments as they may be written down (secrets as references); only their
-    digest is kept. A recorded call with other arguments is a JournalConflict.
+    """A tool call: its result is committed before anything depends on it. `made` makes the call, or is a direct one
+    with its timeout. With a `lease`, none begins while it may be that the run has been given to another process. One
+    that `pledges` leaves it to its region to wait for the commit. `shown` gives the arguments as they may be written
+    down (secrets as references); only their digest is kept. A recorded call with other ones is a JournalConflict.
     """
     send, start, take, settle, failed, seconds = _parts(made)
+    within = spot.node.policy.timeout
 
     async def run(frame: Frame) -> Json | Pledge:
         run_ = frame[RUN]
@@ -96,6 +95,8 @@ def call(
         except ToolError as exc:
             await log.append(Entry(path, "call_failed", spot.id, _as_data(run_, exc), mark, started, run_.now()))
             raise
+        if within is not None and clock() - began >= within:
+            raise Late  # what comes after the node's own time is no result
         value = run_.redact(value) if run_.secrets else value
         committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
         if pledges and not committed.done():
@@ -178,11 +179,13 @@ def remember(kind: str, decide: Getter, spot: Spot) -> Getter:
     return decided
 
 
-async def remember_attempt(run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None) -> None:
-    """Journal that an attempt failed, and when the next one is due."""
+async def remember_attempt(
+    run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None, took: float
+) -> None:
+    """Journal that an attempt failed after so many seconds, and when the next one is due."""
     data = {**said_of(failed), "due": due}
     now = run.now()
-    await run.log.append(Entry(path_of(frame, spot), "attempt", spot.id, data, "", now, now))
+    await run.log.append(Entry(path_of(frame, spot), "attempt", spot.id, data, "", now - took, now))
 
 
 def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:

@@ -242,6 +242,8 @@ def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any
             found = await run(value)
             if timer.late:
                 raise asyncio.CancelledError  # it kept its own to itself: what it gives comes too late
+            if clock() >= timer.when:
+                raise Late  # so does what comes from one that kept the loop to itself: nobody could tell it
             return found
         except asyncio.CancelledError:
             # Ours alone: an outer cancellation that came at the same moment goes on.

@@ -21,7 +21,7 @@ from .durable import remember_attempt, wait_until
 from .failure import as_error, late, named, retryable, without_stand_in
 from .foldplan import fold_into
 from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Region, Spot, path_of
-from .lane import Late, timed
+from .lane import Late, clock, timed
 
 Go = Callable[[Frame], Awaitable[Any]]
 Channels = dict[str, Channel]
@@ -142,16 +142,8 @@ def guarded(go: Go, gate: Callable[[Frame], bool] | None, when: Callable[[Frame]
     return run
 
 
-def tried(
-    go: Go, policy: Policy, stand_in: Getter | None, own: Callable[[Frame], None] | None, spot: Spot, durable: bool
-) -> Go:
-    """Attempts with pauses between them, then the stand-in value, with the node's `own` writes, or the failure.
-
-    What time decided (a timeout, a failed attempt, when the next one is due) is journaled before
-    anything depends on it, so a resumed run does not try again what already failed.
-    """
-    attempts, on_error, slot = policy.retry.attempts, policy.on_error, spot.attempt_slot
-    seconds = policy.timeout
+def _once(go: Go, seconds: float | None, spot: Spot) -> Go:
+    """One attempt, which fails when it takes longer than `seconds`."""
     once = timed(go, seconds) if seconds is not None else go
 
     async def attempt(frame: Frame) -> Any:
@@ -162,6 +154,20 @@ def tried(
         except (ToolError, ExpressionError, InvalidValue) as exc:
             raise named(exc, spot, frame) from exc
 
+    return attempt
+
+
+def tried(
+    go: Go, policy: Policy, stand_in: Getter | None, own: Callable[[Frame], None] | None, spot: Spot, durable: bool
+) -> Go:
+    """Attempts with pauses between them, then the stand-in value, with the node's `own` writes, or the failure.
+
+    What time decided (a timeout, a failed attempt, when the next one is due) is journaled before
+    anything depends on it, so a resumed run does not try again what already failed.
+    """
+    attempts, on_error, slot = policy.retry.attempts, policy.on_error, spot.attempt_slot
+    attempt = _once(go, policy.timeout, spot)
+
     async def run(frame: Frame) -> Any:
         run_ = frame[RUN]
         count = 1
@@ -170,23 +176,26 @@ def tried(
                 frame[slot] = count
             past = run_.past_attempt(path_of(frame, spot)) if durable else None
             if past is None:
+                began = clock()
                 try:
                     return await attempt(frame)
                 except NodeFailed as exc:
                     failed, again = exc, count < attempts and retryable(exc)
+                took = clock() - began
+                failed.attempts = max(failed.attempts, count)
                 due = run_.now() + policy.retry.pause(count) if again else None
-                run_.failed_attempt(frame, spot, count, failed, due)
+                run_.failed_attempt(frame, spot, count, failed, due, took)
                 run_.disown(path_of(frame, spot))
                 if durable:
-                    await remember_attempt(run_, frame, spot, failed, due)
+                    await remember_attempt(run_, frame, spot, failed, due, took)
             else:
                 failed, due = past
-                run_.failed_attempt(frame, spot, count, failed, due)
+                failed.attempts = max(failed.attempts, count)
+                run_.failed_attempt(frame, spot, count, failed, due, 0.0)
             if due is None:
                 break
             await wait_until(run_, due)
             count += 1
-        failed.attempts = max(failed.attempts, count)
         if on_error is None or stand_in is None:
             raise failed
         if spot.error_slot is not None:

@@ -96,7 +96,7 @@ class Run(Lane):
         self.state, self.spent = state, spent
         self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
-        self.attempts: list[tuple[str, str, int, NodeFailed, float | None, float]] = []
+        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float]] = []
         self.secrets: dict[str, str] = {}
         self.playing = False
         self.ending = False  # no node starts any more
@@ -147,9 +147,11 @@ class Run(Lane):
         entry = self.log.past.get((path, "attempt"))
         return None if entry is None else attempt_of(entry)
 
-    def failed_attempt(self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None) -> None:
-        path = path_of(frame, spot)
-        self.attempts.append((path, spot.name, count, failed, due, self.now()))
+    def failed_attempt(
+        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float
+    ) -> None:
+        path, now = path_of(frame, spot), self.now()
+        self.attempts.append((path, spot.name, failed, due, now - took, now))
         if self.watcher is not None:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
@@ -325,7 +327,7 @@ class Run(Lane):
         found = {spot.id for spot, inner, _, _ in self.steps() if status_in(inner[spot.slot]) in ("ok", "failed")}
         paths = [path for path, kind in self.log.past if kind not in ("skip", "ending", "offer")]
         paths += [failed.path for failed in self.errors]
-        paths += [attempt[3].path for attempt in self.attempts]
+        paths += [attempt[2].path for attempt in self.attempts]
         for track in self.records:
             owner = track[0][REGION].owner
             while owner is not None:
@@ -369,29 +371,10 @@ class Run(Lane):
         return spot.id if spot is not None and not spot.node.meta.hidden else None
 
     def entries(self) -> list[Entry]:
-        """The journal of a run whose store keeps none: made from the step records."""
-        shift = self.wall - self.mono
-        found: list[Entry] = []
-        for spot, frame, start, end in self.steps():
-            if spot.node.meta.hidden:
-                continue
-            value = frame[spot.slot]
-            kind: str = "call" if spot.tool is not None else "node"
-            data = value
-            if type(value) is Outcome:
-                if value.status != "failed":
-                    kind, data = "skip", {"reason": value.status}
-                else:
-                    kind, data = "node", value.value
-            path, data = path_of(frame, spot), self.redact(data)
-            found.append(Entry(path, kind, spot.id, data, "", start + shift, end + shift))
-        for path, node, _, failed, due, at in self.attempts:
-            found.append(
-                Entry(path, "attempt", node, {"message": failed.message, "kind": failed.kind, "due": due}, "", at, at)
-            )
-        found += self.waits.waiting() if self.waits is not None else ()
-        found.sort(key=lambda e: e.ended)
-        return found
+        """The journal of a run whose store keeps none."""
+        from .entries import entries  # only where somebody looks
+
+        return entries(self)
 
 
 def _waits(run: Run) -> Waits:

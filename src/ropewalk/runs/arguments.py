@@ -17,6 +17,7 @@ from ..tools.bound import Bound, Rules, bind_route
 from ..tools.route import Args, OnProgress, Route
 from ..values import Json, fresh, replaced
 from .pinned import known, pinned
+from .steps import too_late
 
 if TYPE_CHECKING:
     from ..app import App
@@ -85,6 +86,11 @@ async def arguments(app: App, run_id: str) -> Mapping[str, Json]:
 def _past(history: Iterable[Entry]) -> Iterable[Entry]:
     """What time has decided: everything but ends. The last failure of a call is made again, for what it was given."""
     listed = list(history)
-    last = {_ATTEMPT.sub("", entry.path): entry.path for entry in listed if entry.kind == "call_failed"}
+    late = too_late(listed)
+    last = {
+        _ATTEMPT.sub("", entry.path): entry.path
+        for entry in listed
+        if entry.kind == "call_failed" or (entry.kind == "attempt" and entry.path in late)
+    }
     again = set(last.values())
     return [e for e in listed if e.kind not in _DONE and not (e.kind in _FAILED and e.path in again)]

@@ -54,6 +54,22 @@ def taken_over(history: Iterable[Entry], run: RunRow | None = None) -> float:
     return max((entry.ended for entry in history if entry.kind == "ending"), default=made)
 
 
+def too_late(history: Iterable[Entry]) -> dict[str, Entry]:
+    """What is recorded of the calls that did not end within the own timeout of their node, by path. Beside it there
+    may be a result, which came when the time was over: that is none."""
+    listed = list(history)
+    failed = {entry.path for entry in listed if entry.kind == "call_failed"}
+    return {
+        entry.path: entry
+        for entry in listed
+        if entry.kind == "attempt" and entry.path not in failed and _is_late(entry.path, entry.data)
+    }
+
+
+def _is_late(path: str, failed: Any) -> bool:
+    return failed.get("kind") == "ToolTimeout" and failed.get("tool") is not None and failed.get("path") == path
+
+
 def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str, Json]]:
     """A journal as the steps that people read, each once: what is recorded of a failed attempt beside
     its call, or beside the block that it ended, is one step with it. One with nodes inside whose value is not
@@ -62,10 +78,13 @@ def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str,
     before = taken_over(listed, run)
     failed = {entry.path: entry for entry in listed if entry.kind == "attempt"}
     told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
+    late = too_late(listed)
     around = _around(listed)
     found = []
     for entry in listed:
         if entry.kind in ("ending", "offer") or (entry.kind == "attempt" and entry.path in told):
+            continue
+        if entry.kind == "call" and entry.path in late:
             continue
         row = {**step(entry), "replayed": entry.ended < before}
         if entry.kind == "node" and entry.path in failed:

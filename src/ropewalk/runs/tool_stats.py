@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import RopewalkError
 from ..ops import calls_of
 from ..values import Json
+from .steps import too_late
 
 if TYPE_CHECKING:
     from ..app import App
@@ -41,8 +42,11 @@ def tool_stats(app: App, *, since: float | None = None, limit: int = RUNS) -> di
         if tools is None:
             unread += 1
             continue
-        for entry in app.runs.history(row.id):
-            if entry.kind in ("call", "call_failed") and entry.node in tools:
+        history = app.runs.history(row.id)
+        late = too_late(history)
+        calls = [e for e in history if e.kind == "call_failed" or (e.kind == "call" and e.path not in late)]
+        for entry in [*calls, *late.values()]:
+            if entry.node in tools:
                 _count(found.setdefault(tools[entry.node], _Tally()), entry)
     order = sorted(found, key=lambda tool: (-len(found[tool].times), tool))
     return {"tools": [_line(tool, found[tool]) for tool in order], "runs": looked, "unread": unread}
@@ -74,7 +78,7 @@ def _tools_in(app: App, row: RunRow, known: dict[str, Mapping[str, str]]) -> Map
 
 def _count(tally: _Tally, entry: Any) -> None:
     tally.times.append((entry.ended - entry.started) * 1000)
-    if entry.kind == "call_failed":
+    if entry.kind != "call":
         tally.failed += 1
         if entry.ended >= tally.last:
             tally.last, tally.error = entry.ended, str(entry.data.get("message", ""))

@@ -7,6 +7,8 @@ run in a store, `replay` runs one and tells every difference.
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..frozen import dataclass
 from ..journal.journal import APPROVAL, Entry, RunRow
+from ..runs.steps import too_late
 from ..source import attach, load
 from ..tools.bound import Bound, Rules, bind_route
 from ..tools.route import Args, OnProgress, Route
@@ -31,10 +34,13 @@ if TYPE_CHECKING:
 RESULTS: Final = ("results", "data", "finalState", "result")
 """What a notation calls its result: the first of these that an outcome has is what a case expects."""
 _ATTEMPT: Final = re.compile(r"@\d+")
+_TIMED: Final = re.compile(r"^run .+ (took longer than its timeout of )")
 _BACKEND: Final = re.compile(r"^(run: \w+ \S+) \[[^\]]+\]:")
 _SECRET: Final = re.compile(r"\$secret\.(\w+)")
 _KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", "expect")
-_GIVES: Final = ("tool", "args", "gives", "fails")
+_OUTCOMES: Final = ("gives", "fails", "hangs")
+_GIVES: Final = ("tool", "args", "after", *_OUTCOMES)
+_HANGS: Final = 10 * 365 * 86400.0  # seconds, which pass at once; for ever would be for ever where nothing ends it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +66,15 @@ class RecordedFailure(Exception):
 
 class Recording:
     """Calls tools from a recording: by the path of the call, one outcome after another where it was tried again.
-    What differs from the recording is in `differences`."""
+    What differs from the recording is in `differences`. With `cut` it is what a run has recorded itself: paths have
+    attempts, and a call that has no outcome was cut off with what is around it."""
 
     version = 0
 
-    def __init__(self, calls: Mapping[str, Sequence[Mapping[str, Any]]], secrets: Mapping[str, str]) -> None:
+    def __init__(
+        self, calls: Mapping[str, Sequence[Mapping[str, Any]]], secrets: Mapping[str, str], *, cut: bool = False
+    ) -> None:
+        self._cut = cut
         self._calls = {path: list(outcomes) for path, outcomes in calls.items()}
         self._secrets = secrets
         self._made: dict[str, int] = {}
@@ -75,18 +85,28 @@ class Recording:
 
     def bind(self, tool_id: str) -> Bound:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-            return self._answer(tool_id, args, (key or "").removeprefix(f"{self.run_id}/"))
+            outcome = self._answer(tool_id, args, (key or "").removeprefix(f"{self.run_id}/"))
+            if (seconds := _HANGS if outcome.get("hangs") else outcome.get("after")) is not None:
+                await asyncio.sleep(seconds)
+            if outcome.get("hangs"):
+                raise RecordedFailure(f"{tool_id} gave no answer when it was recorded, and nothing ends that", False)
+            if "fails" in outcome:
+                fails = outcome["fails"]
+                raise RecordedFailure(str(fails.get("message", "")), bool(fails.get("retryable", True)))
+            return fresh(outcome.get("gives"))
 
-        return bind_route(tool_id, None, None, Route(send=send), Rules())
+        return bind_route(tool_id, None, None, Route(send=send, timeout=math.inf, per_attempt=self._cut), Rules())
 
     async def __call__(self, tool_id: str, args: Args) -> Json:
         raise NotImplementedError("a recording is bound; by name alone it does not know which call is meant")
 
-    def _answer(self, tool: str, args: Args, path: str) -> Json:
+    def _answer(self, tool: str, args: Args, path: str) -> Mapping[str, Any]:
         shown: Any = replaced(args, self._secrets)  # as a journal would have them
         self.asked.setdefault(path, []).append({"tool": tool, "args": fresh(shown)})
         count = self._made[path] = self._made.get(path, 0) + 1
         outcomes = self._calls.get(path, [])
+        if not outcomes and self._cut:
+            return {"hangs": True}
         if not outcomes:
             self.differences.append(Difference(path=path, message=f"calls {tool}, which was not recorded", now=shown))
             raise RecordedFailure(f"no call of {tool} is recorded at {path}", False)
@@ -100,11 +120,7 @@ class Recording:
         if "args" in outcome and outcome["args"] != shown:
             for place, was, now in differing(outcome["args"], shown, "args"):
                 self.differences.append(Difference(path=path, message=f"{place} of {tool} differs", was=was, now=now))
-        if "fails" in outcome:
-            raise RecordedFailure(
-                str(outcome["fails"].get("message", "")), bool(outcome["fails"].get("retryable", True))
-            )
-        return fresh(outcome.get("gives"))
+        return outcome
 
     def unmade(self) -> Iterator[Difference]:
         """Recorded calls that did not come."""
@@ -147,11 +163,20 @@ class Replayed:
 
 async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
     """Run a flow with the calls of a case, in an app of its own that keeps nothing and knows no tool."""
+    calls = {path: _listed(given) for path, given in (case.get("calls") or {}).items()}
+    recording = Recording(calls, stand_ins(loaded))
+    outcome = await _played(case, loaded, recording)
+    differences = [*recording.differences, *recording.unmade()]
+    ended = {**outcome, **expected(outcome, str(outcome.get("status")))}
+    for key, wanted in (case.get("expect") or {}).items():
+        for place, was, now in differing(wanted, ended.get(key), key):
+            differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
+    return Replayed(differences=differences, asked=recording.asked, outcome=outcome)
+
+
+async def _played(case: Mapping[str, Any], loaded: Loaded, recording: Recording) -> dict[str, Any]:
     from ..app import App
 
-    recording = Recording(
-        {path: _listed(given) for path, given in (case.get("calls") or {}).items()}, stand_ins(loaded)
-    )
     waits: Mapping[str, Json] = case.get("waits") or {}
     async with App("memory") as app:
 
@@ -164,13 +189,7 @@ async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
         given = {"input": case.get("input"), "variables": case.get("variables")}
         job = await app.jobs.new(loaded, run_id=recording.run_id, **given, executor=recording, on_event=take)
         job.caller = recording  # by itself an executor is not told which call it is
-        outcome = await app.engine.run(job)
-    differences = [*recording.differences, *recording.unmade()]
-    ended = {**outcome, **expected(outcome, str(outcome.get("status")))}
-    for key, wanted in (case.get("expect") or {}).items():
-        for place, was, now in differing(wanted, ended.get(key), key):
-            differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
-    return Replayed(differences=differences, asked=recording.asked, outcome=outcome)
+        return await app.engine.run(job)
 
 
 def stand_ins(loaded: Loaded) -> dict[str, str]:
@@ -185,27 +204,47 @@ def stand_ins(loaded: Loaded) -> dict[str, str]:
 
 async def case_of(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
     """A run as a case, of what a durable store has recorded. What its calls were given is found by running its
-    definition once more with what they gave; `flow` is what the case says of that: a path, or the document."""
-    calls: dict[str, list[dict[str, Json]]] = {}
+    definition once more with what they gave; `flow` is what the case says of that: a path, or the document. How long
+    they took it says only where the run comes out otherwise when they take no time, as where its timeout was over."""
+    recorded: dict[str, dict[str, Json]] = {}
+    times: dict[str, dict[str, Json]] = {}
     waits: dict[str, Json] = {}
-    for entry in history:
+    listed = list(history)
+    late = too_late(listed)
+    for entry in listed:
         data: Any = entry.data
-        key = _ATTEMPT.sub("", entry.path)
-        if entry.kind == "call":
-            calls.setdefault(key, []).append({"gives": data})
+        if entry.kind == "call" and entry.path not in late:
+            recorded[entry.path] = {"gives": data}
         elif entry.kind == "call_failed":
             said = {"message": data["message"], "retryable": bool(data.get("retryable", True))}
-            calls.setdefault(key, []).append({"fails": said})
+            recorded[entry.path] = {"fails": said}
         elif entry.kind == "signal" and "late" not in data:
             waits[entry.path] = data["value"]
+        if entry.path in recorded:
+            times[entry.path] = {"after": round(entry.ended - entry.started, 3)}
     context = row.context or {}
     case: dict[str, Any] = {"kind": TEST, "name": row.name or row.id, "flow": flow}
     case |= {"input": row.input} if row.input is not None else {}
     case |= {"variables": context["variables"]} if context.get("variables") else {}
     case |= {"waits": waits} if waits else {}
-    case["calls"] = calls
-    case["expect"] = expected(row.result or {}, row.status)
-    return with_arguments(case, (await replay(case, loaded)).asked)
+    expect = expected(row.result or {}, row.status)
+    case |= {"calls": await _found(case, loaded, recorded), "expect": expect}
+    if (await replay(case, loaded)).differences:
+        timed = {path: {**times[path], **one} for path, one in recorded.items()}
+        other = {**case, "calls": await _found(case, loaded, timed)}
+        return case if (await replay(other, loaded)).differences else other
+    return case
+
+
+async def _found(case: Mapping[str, Any], loaded: Loaded, recorded: Mapping[str, Mapping[str, Json]]) -> Json:
+    """The calls of a case: what is recorded by path, under paths without attempts, with tools and arguments."""
+    found = Recording({path: [one] for path, one in recorded.items()}, stand_ins(loaded), cut=True)
+    await _played(case, loaded, found)
+    calls: dict[str, list[dict[str, Json]]] = {}
+    for path in {**found.asked, **recorded}:
+        made = found.asked.get(path, [{}])[0]
+        calls.setdefault(_ATTEMPT.sub("", path), []).append({**made, **recorded.get(path, {"hangs": True})})
+    return {path: outcomes[0] if len(outcomes) == 1 else outcomes for path, outcomes in calls.items()}
 
 
 def with_arguments(case: Mapping[str, Any], asked: Mapping[str, list[dict[str, Json]]]) -> dict[str, Any]:
@@ -216,7 +255,7 @@ def with_arguments(case: Mapping[str, Any], asked: Mapping[str, list[dict[str, J
         whole = [
             {
                 **(made[i] if i < len(made) else {}),
-                **{key: value for key, value in one.items() if key in ("gives", "fails")},
+                **{key: value for key, value in one.items() if key not in ("tool", "args")},
             }
             for i, one in enumerate(_listed(outcomes))
         ]
@@ -233,9 +272,9 @@ def expected(outcome: Mapping[str, Json], status: str) -> dict[str, Json]:
 
 
 def _plain(error: Any) -> Json:
-    """An error without the kind of backend that the tool had, which a recording is not."""
+    """An error without the kind of backend that the tool had, which a recording is not, and the id that the run had."""
     if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return {**error, "message": _BACKEND.sub(r"\1:", error["message"])}
+        return {**error, "message": _TIMED.sub(r"the run \1", _BACKEND.sub(r"\1:", error["message"]))}
     return error
 
 
@@ -265,13 +304,19 @@ def _problems(data: Json) -> Iterator[Problem]:
     calls = data.get("calls")
     for path, given in calls.items() if isinstance(calls, dict) else ():
         for outcome in _listed(given):
-            if not isinstance(outcome, dict) or not ("gives" in outcome or "fails" in outcome):
-                yield Problem(path=f"calls.{path}", message="a call `gives` a value or `fails` with a message")
+            if not isinstance(outcome, dict) or not any(key in outcome for key in _OUTCOMES):
+                said = "a call `gives` a value, `fails` with a message or `hangs` until it is cut off"
+                yield Problem(path=f"calls.{path}", message=said)
                 continue
+            if outcome.get("hangs", True) is not True:
+                yield Problem(path=f"calls.{path}.hangs", message="must be true, or left out")
             for key in outcome:
                 if key not in _GIVES:
                     said = f"unknown key; known here: {', '.join(_GIVES)}"
                     yield Problem(path=f"calls.{path}.{key}", message=said, suggestion=closest(key, _GIVES))
+            after = outcome.get("after", 0)
+            if type(after) not in (int, float) or after < 0:
+                yield Problem(path=f"calls.{path}.after", message="must be a number of seconds of 0 or more")
             if "fails" in outcome and not isinstance(outcome["fails"], dict):
                 yield Problem(path=f"calls.{path}.fails", message="must be an object with a message")
 

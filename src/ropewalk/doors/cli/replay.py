@@ -59,7 +59,7 @@ def replay(
 
 def in_quick_time(work: Callable[[App], Awaitable[T]], opened: Callable[[], App]) -> T:
     """The work, on a loop where time passes at once. The app is opened there: its engine takes the clocks there are."""
-    from ...testing.quick import quick_time
+    from .quick import quick_time
 
     with quick_time() as loop:
 
