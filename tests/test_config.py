@@ -259,3 +259,20 @@ def test_bytes_that_are_no_text_and_brackets_that_are_too_deep_have_their_place(
     assert "nested deeper than 200" in said
     file.write_bytes(b"\xef\xbb\xbf[tools]\r\nmodules = ['a']\r\n")
     assert read_config(tmp_path, environ={}).modules == ("a",)
+
+
+def test_all_that_is_wrong_in_a_file_is_told_at_once_in_its_order(tmp_path):
+    text = "[tools]\nmodles = []\n[stor]\nurl = 'x'\n[store]\nurl = 1\n[limits]\nnodes = 0\n"
+    line, _, said = refused(write(tmp_path / "ropewalk.toml", text).parent)
+    assert line == 2
+    assert [one.partition("ropewalk.toml:")[2] for one in said.splitlines()] == [
+        "2:1: [tools] unknown key 'modles'; did you mean modules?",
+        "3:2: unknown key 'stor'; did you mean store?",
+        "6:1: [store] url: must be text",
+        "8:1: [limits] nodes: must be a whole number above 0",
+    ]
+
+
+def test_all_that_is_wrong_of_a_server_is_told_at_once(tmp_path):
+    write(tmp_path / "ropewalk.toml", "[mcp.a]\ncomand = 'x'\nargs = 1\n")
+    assert len(refused(tmp_path)[2].splitlines()) == 2

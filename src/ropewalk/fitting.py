@@ -18,7 +18,7 @@ from .ops import Call, calls_of
 from .schema import compile_schema
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
-from .values import Json, check_json, closest
+from .values import Json, check_json, closest, complaints
 
 KEPT: Final = 10_000  # cards
 _BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directories and agents
@@ -265,7 +265,8 @@ def check_input(flow: Flow, input: Json) -> Json:
     try:
         input = check_json(input, "input")
     except InvalidValue as exc:
-        raise InvalidInput([Problem(path=exc.place, message=exc.message)]) from exc
+        found = complaints(input, "input")
+        raise InvalidInput(Problem(path=one.place, message=one.message) for one in found) from exc
     if schema is not None:
         compiled = compile_schema(schema)
         input = compiled.filled(input)

@@ -19,6 +19,7 @@ Json: TypeAlias = Any
 
 MAX_DEPTH: Final = 200
 MAX_BYTES: Final = 100_000_000
+_MOST_COMPLAINTS: Final = 50
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _INFINITY = float("inf")
 _SHOWN: Final = 60  # characters of a place that is too deep
@@ -69,7 +70,7 @@ def check_json(value: Any, place: str = "value") -> Any:
     except RecursionError:
         taken = NOT_JSON
     if taken is NOT_JSON:
-        raise _complaint(value, place)
+        raise complaints(value, place)[0]
     return taken
 
 
@@ -185,10 +186,12 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _complaint(value: Any, place: str) -> InvalidValue:
-    """Find the first thing that is wrong; an explicit stack, so depth cannot hurt."""
+def complaints(value: Any, place: str = "value") -> list[InvalidValue]:
+    """Why `value` is not JSON within the limits, in its order, at most 50 times: [] where it is. An explicit stack,
+    so depth cannot hurt."""
+    found: list[InvalidValue] = []
     stack: list[tuple[Any, str, int, Any]] = [(value, place, MAX_DEPTH, None)]
-    while stack:
+    while stack and len(found) < _MOST_COMPLAINTS:
         item, where, depth, above = stack.pop()
         kind = type(item)
         if item is None or kind is bool:
@@ -196,30 +199,31 @@ def _complaint(value: Any, place: str) -> InvalidValue:
         if kind is str:
             if not _is_text(item):
                 what = "NUL character" if "\0" in item else "lone surrogate"
-                return InvalidValue(where, f"string with a {what}")
+                found.append(InvalidValue(where, f"string with a {what}"))
         elif kind is int:
             if not _INT_MIN <= item <= _INT_MAX:
-                return InvalidValue(where, "integer past 64 bits; send it as a string")
+                found.append(InvalidValue(where, "integer past 64 bits; send it as a string"))
         elif kind is float:
             if not -_INFINITY < item < _INFINITY:
                 reach = "" if item != item else ", whose numbers reach 1.8e308"
-                return InvalidValue(where, f"{item} is not JSON{reach}; use null")
+                found.append(InvalidValue(where, f"{item} is not JSON{reach}; use null"))
         elif not depth:
-            return _too_deep(item, where, above)
+            found.append(_too_deep(item, where, above))
+            break  # what holds itself would be told again and again
         elif kind is dict:
             above = (item, where, above)
-            for key, inner in item.items():
+            for key in item:
                 if type(key) is not str:
-                    return InvalidValue(where, f"object key {key!r} is {_name(key)}, not a string")
-                if not _is_text(key):
-                    return InvalidValue(where, "object key with a NUL character or a lone surrogate")
-                stack.append((inner, f"{where}.{key}", depth - 1, above))
+                    found.append(InvalidValue(where, f"object key {key!r} is {_name(key)}, not a string"))
+                elif not _is_text(key):
+                    found.append(InvalidValue(where, "object key with a NUL character or a lone surrogate"))
+            stack += [(item[key], f"{where}.{key}", depth - 1, above) for key in reversed(item)]
         elif kind is list:
             above = (item, where, above)
-            stack.extend((inner, f"{where}[{i}]", depth - 1, above) for i, inner in enumerate(item))
+            stack += [(item[i], f"{where}[{i}]", depth - 1, above) for i in range(len(item) - 1, -1, -1)]
         else:
-            return InvalidValue(where, f"{_name(item)} is not JSON")
-    return InvalidValue(place, f"nested deeper than {MAX_DEPTH}")
+            found.append(InvalidValue(where, f"{_name(item)} is not JSON"))
+    return found
 
 
 def _too_deep(item: Any, where: str, above: Any) -> InvalidValue:

@@ -18,7 +18,7 @@ from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Require, Sleep, Validate, Wait, in_milliseconds
-from ..schema import flaw, misfits
+from ..schema import flaws, misfits
 from ..state import REDUCERS
 from ..values import Json, closest
 from .arguments import Fitting
@@ -186,10 +186,10 @@ class Walk:
         self.report.add(message, node=read.node, owners=read.owners, field=field, warning=warning)
 
     def _compiles(self, field: str, schema: Json) -> bool:
-        wrong = flaw(schema) if schema is not None else None
-        if wrong is not None:
-            self._say(f"{field}{wrong[0]}", wrong[1])
-        return wrong is None
+        wrong = flaws(schema) if schema is not None else []
+        for place, why in wrong:
+            self._say(f"{field}{place}", why)
+        return not wrong
 
     # --- state ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from .limits import Limits, Retention
 from .lines import read_workplace
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
-from .table import SECTIONS, TomlFile, named, stands
+from .table import SECTIONS, TomlFile, named, stands, together
 from .variables import fill
 
 FILE: Final = "ropewalk.toml"
@@ -26,11 +26,8 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     data = table.data if table else {}
     if table:
         known = (*SECTIONS, "mcp", "providers", "queues", "schedules")
-        for name in data:
-            if name not in known:
-                table.unknown((name,), known)
-        for name, keys in SECTIONS.items():
-            table.check((name,), keys)
+        wrong = [table.unknown((name,), known) for name in data if name not in known]
+        together(wrong + [one for name, keys in SECTIONS.items() for one in table.faults((name,), keys)])
     broken: dict[str, str] = {}
     doubts: list[str] = []
     servers = read_servers(table, home, environ, broken, doubts)

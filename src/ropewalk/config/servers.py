@@ -53,7 +53,7 @@ def read_servers(
     for name, given in section.items():
         assert table is not None
         if not isinstance(given, dict):
-            table.unknown(("mcp", name), ("file",))
+            raise table.unknown(("mcp", name), ("file",))
         values = table.check(("mcp", name), SERVER_KEYS)
         if ("command" in values) == ("url" in values):
             table.wrong(("mcp", name), f"[mcp.{name}] needs either a command or a url")

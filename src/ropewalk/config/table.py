@@ -183,6 +183,14 @@ def named(file: Path) -> str:
     return os.path.relpath(file, Path.cwd()) if file.is_relative_to(Path.cwd()) else str(file)
 
 
+def together(found: list[ConfigError]) -> None:
+    """Raise what was found wrong in a file as one error, in the order of the file; nothing where nothing was."""
+    if found:
+        first, *others = sorted(found, key=lambda one: one.place.line if one.place is not None else 0)
+        first.args = ("\n".join(map(str, [first, *others])),)
+        raise first
+
+
 class TomlFile:
     """A TOML file that can say where a key stands: tomllib cannot, so lines are searched."""
 
@@ -229,20 +237,31 @@ class TomlFile:
         return value
 
     def check(self, at: tuple[str, ...], keys: Mapping[str, Check]) -> dict[str, Any]:
-        """The table at `at`, every key known and of its type."""
-        value = self.table(at)
+        """The table at `at`, every key known and of its type; ConfigError with all that is wrong in it."""
+        together(self.faults(at, keys))
+        return dict(self.table(at))
+
+    def faults(self, at: tuple[str, ...], keys: Mapping[str, Check]) -> list[ConfigError]:
+        """The keys of the table at `at` that are not known, or not of their type."""
+        try:
+            value = self.table(at)
+        except ConfigError as error:
+            return [error]
+        found = []
         for key, inner in value.items():
             if key not in keys:
-                self.unknown((*at, key), keys)
-            if not keys[key](inner):
-                self.wrong((*at, key), f"[{'.'.join(at)}] {key}: must be {WORDS[keys[key]]}")
-        return dict(value)
+                found.append(self.unknown((*at, key), keys))
+            elif not keys[key](inner):
+                said = f"[{'.'.join(at)}] {key}: must be {WORDS[keys[key]]}"
+                found.append(ConfigError(said, place=self.place((*at, key))))
+        return found
 
-    def unknown(self, at: tuple[str, ...], known: Mapping[str, Any] | tuple[str, ...]) -> NoReturn:
+    def unknown(self, at: tuple[str, ...], known: Mapping[str, Any] | tuple[str, ...]) -> ConfigError:
+        """What is said of a key that is not known."""
         near = closest(at[-1], known)
         hint = f"did you mean {near}?" if near else f"known are: {', '.join(known)}"
         inside = f"[{'.'.join(at[:-1])}] " if len(at) > 1 else ""
-        self.wrong(at, f"{inside}unknown key {at[-1]!r}; {hint}")
+        return ConfigError(f"{inside}unknown key {at[-1]!r}; {hint}", place=self.place(at))
 
     def wrong(self, at: tuple[str, ...], message: str) -> NoReturn:
         raise ConfigError(message, place=self.place(at))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
 from ..errors import InvalidFlow, Problem
-from ..schema import flaw, misfits
+from ..schema import flaws, misfits
 from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
@@ -65,10 +65,10 @@ def _id_of(kind: str, given: Mapping[str, Json]) -> str:
 
 def is_schema(value: Json, path: str, report: Report) -> bool:
     """Whether this is a JSON Schema; why not is reported."""
-    wrong = flaw(value)
-    if wrong is not None:
-        say(report, path + wrong[0], wrong[1])
-    return wrong is None
+    wrong = flaws(value)
+    for place, why in wrong:
+        say(report, path + place, why)
+    return not wrong
 
 
 def _defaults_fit(schema: Json, path: str, report: Report) -> bool:

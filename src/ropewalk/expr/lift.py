@@ -282,11 +282,19 @@ def _interpolated(text: str) -> Expr:
     return Fn("${}", tuple(parts))
 
 
+_TWO_BRACES: Final = re.compile(r"\{\s*(\$?[^\W\d][^\"'{}:,]*?)\s*\}")
+"""What stands in `${{ input.url }}`, as other notations have it; an object has keys in quotes."""
+
+
 def _inner(text: str, start: int, end: int) -> Expr:
     from .parser import parse  # plain references do without the parser and its functions
 
     if not text[start:end].strip():
         raise fault(text, start, "${} needs an expression; for the text itself write $${}")
+    braces = _TWO_BRACES.fullmatch(text, start, end)
+    if braces is not None:
+        meant = f"{text[: start - 2]}${{{braces[1]}}}{text[end + 1 :]}"
+        raise fault(text, start, "an expression stands in one pair of braces", meant if _fits(meant) else None)
     try:
         tree = parse(text[start:end])
     except ExpressionError as error:

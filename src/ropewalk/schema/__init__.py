@@ -12,12 +12,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from ..errors import InvalidValue, Problem, UnsupportedSchema
-from ..values import Json, check_json, closest, digest
+from ..values import Json, check_json, closest, digest, is_json
 
 if TYPE_CHECKING:
     import jsonschema_rs as native
@@ -155,15 +156,41 @@ def relaxed(schema: Json) -> Json:
     return schema if known is None else known.relaxed(schema)
 
 
-def flaw(schema: Json) -> tuple[str, str] | None:
-    """Why a schema cannot be compiled, and where in it (".items.type"); None when it can."""
+def flaws(schema: Json) -> list[tuple[str, str]]:
+    """Everything for which a schema cannot be compiled, and where in it (".items.type"); [] when it can."""
     try:
         compile_schema(schema)
     except UnsupportedSchema as wrong:
         place, found, message = str(wrong).partition(": ")
         inside = bool(found) and place.startswith("schema")
-        return (place.removeprefix("schema"), message) if inside else ("", str(wrong))
-    return None
+        return _misspelt(schema) or [(place.removeprefix("schema"), message) if inside else ("", str(wrong))]
+    return []
+
+
+def _misspelt(schema: Json) -> list[tuple[str, str]]:
+    """What its draft does not have, in the order of the schema; [] where that is not what is wrong."""
+    if not isinstance(schema, dict) or not is_json(schema):
+        return []
+    import jsonschema_rs as native
+
+    try:
+        draft = _draft_of(schema)
+        uri = next(uri for uri, kind in _DRAFTS.items() if kind == draft)
+        meta = getattr(native, draft)({"$ref": f"http{'s' if '2020' in uri else ''}://{uri}"})
+        errors = list(islice(meta.iter_errors(schema), _MOST_PROBLEMS))
+    except (UnsupportedSchema, ValueError, RecursionError):
+        return []  # too deep, of another draft: what is told of it then
+    errors.sort(key=lambda error: _order(schema, error.instance_path))
+    return [("".join(map(segment, error.instance_path)), _advice(error)) for error in errors]
+
+
+def _order(value: Json, path: list[str | int]) -> list[int]:
+    """Where in a value a path leads, to be compared."""
+    found = []
+    for part in path:
+        found.append(list(value).index(part) if isinstance(value, dict) else int(part))
+        value = value[part]
+    return found
 
 
 def _defaults(schema: Json) -> Defaults | None:

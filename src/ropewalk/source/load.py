@@ -6,8 +6,8 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from ..errors import InvalidFlow, InvalidValue, NotFound, Place, Problem
-from ..values import check_json, closest
+from ..errors import InvalidFlow, NotFound, Place, Problem
+from ..values import closest, complaints, is_json
 from .document import Document
 from .fault import SYNTAX, Fault, Refused
 from .file import instead_of_one, read_bytes
@@ -48,11 +48,9 @@ def load(
     except Refused as refused:
         raise InvalidFlow(_problem(fault, lines) for fault in refused.faults) from None
     document = Document(data=data, file=file, text=text, form=form)
-    try:
-        check_json(data, "")
-    except InvalidValue as error:
-        problem = Problem(path=error.place.removeprefix("."), message=error.message)
-        raise InvalidFlow([document.told(problem)]) from None
+    if not is_json(data):
+        found = [Problem(path=one.place.removeprefix("."), message=one.message) for one in complaints(data, "")]
+        raise InvalidFlow(map(document.told, found))
     return document
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import yaml
 
 from .fault import Fault
+
+_REFERENCE: Final = re.compile(r"\$[\w.-]+\Z")
+_REST: Final = re.compile(r"\$(?:[\w.-]|\[[^\]\n]*\])+")
 
 
 def said(error: yaml.YAMLError, text: str) -> Fault:
@@ -45,6 +49,10 @@ def said(error: yaml.YAMLError, text: str) -> Fault:
         return Fault(at, f"this does not continue the list {opened}; check the indentation and the '-'")
     if "flow " in context and char == "{" and text[at - 1 : at] == "$":
         return Fault(at - 1, "text with ${...} inside { } or [ ] needs quotes around it: there braces mean objects")
+    if "flow " in context and char == "[" and (begin := _REFERENCE.search(text, 0, at)) is not None:
+        meant = _REST.match(text, begin.start())
+        what = "a reference with [ ] inside { } or [ ] needs quotes around it: there brackets mean lists"
+        return Fault(begin.start(), what, suggestion=f'"{meant[0]}"' if meant and '"' not in meant[0] else None)
     if "flow mapping" in context:
         return Fault(at, f"expected ',' or '}}' to go on with the object {opened}")
     if "flow sequence" in context:
