@@ -44,8 +44,9 @@ class Cards:
         return known[1]
 
     def why(self, tool_id: str) -> str | None:
-        """Why a tool is not there, when that is known: its server cannot be reached."""
-        return self.toolbox.failures.get(tool_id) or self.toolbox.failures.get(tool_id.partition(":")[0])
+        """Why a tool is not there, when that is known: its server cannot be reached, or there is none."""
+        failures, space = self.toolbox.failures, tool_id.partition(":")[0]
+        return failures.get(tool_id) or failures.get(space) or self.toolbox.nowhere(tool_id)
 
     def certain(self, tool_id: str) -> bool:
         """Whether a tool that is not known is certain not to be there."""

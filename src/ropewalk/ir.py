@@ -79,6 +79,8 @@ class Meta:
     """The channels it is expected to write, where that cannot be read off its `writes`."""
     reached: str = ""
     """What its gate means in the words of the document."""
+    failing: str = ""
+    """What its `on_error` means in the words of the document."""
 
 
 NO_META = Meta()

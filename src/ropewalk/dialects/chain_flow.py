@@ -40,6 +40,7 @@ LABELS: Final = {
     "tool": "tool",
     "body": "nodes",
 }
+LOOP_LABELS: Final = {**LABELS, "limit": "maxIterations"}
 INPUT_LABELS: Final = {**LABELS, "value": "input"}
 TRANSFORM_LABELS: Final = {**LABELS, "value": "transform"}
 EACH_LABELS: Final = {**TRANSFORM_LABELS, "value.source": "input"}
@@ -62,6 +63,8 @@ class Within:
 
 def _labels(node: ChainNode) -> Mapping[str, str]:
     """The document's names for the parts of a node; what a transform reads is its input, when it has one."""
+    if node.type == "loop" and not ("items" in node.fields and node.get("concurrency", 1) > 1):
+        return LOOP_LABELS  # whose only number says how many rounds there may be
     if node.type != "transform":
         return LABELS
     if "$" not in str(node.get("input", "")):
@@ -105,7 +108,7 @@ class ChainCompiler(Binder[Within]):
             # The value of a round is what `$prev` is in the next one; the results are read from the nodes.
             body = replace(body, result=Ref("prev"))
             rounds = Loop(body=body, limit=int(self.fields["maxIterations"]), until=test, collect=False)
-            hidden = Node(id=self._free(ROUNDS), op=rounds, meta=Meta(hidden=True, labels=LABELS))
+            hidden = Node(id=self._free(ROUNDS), op=rounds, meta=Meta(hidden=True, labels=LOOP_LABELS))
             body = Graph(nodes=(hidden,), result=Ref("out", (hidden.id,)), ordered=True)
         elif until is not None and mode:
             say(self.problems, "until", f"only a chain in loop mode has until, this one is {mode}")
@@ -154,7 +157,7 @@ class ChainCompiler(Binder[Within]):
             when=self.expression(condition, join(node.path, "condition"), within) if condition is not None else None,
             writes=Obj(((out, output_of(node.id)),)) if out else None,
             policy=self.policy(node, within),
-            meta=Meta(source=node.path, labels=_labels(node), description=description),
+            meta=Meta(source=node.path, labels=_labels(node), description=description, failing=self._failing(node)),
         )
         self.current = outer
         return made
@@ -294,6 +297,13 @@ class ChainCompiler(Binder[Within]):
         elif strategy == "fallback" and "fallback" in node.fields:
             on_error = OnError(value=self.value(get("fallback"), join(node.path, "fallback"), within))
         return Policy(retry=retry, timeout=timeout / 1000 if timeout else None, on_error=on_error)
+
+    def _failing(self, node: ChainNode) -> str:
+        """What a failure leads to, where that is no value of the document."""
+        if node.get("onError"):
+            return f"onError: {', '.join(node.get('onError'))}"
+        strategy = node.get("errorStrategy") or self.fields["errorStrategy"]
+        return f"errorStrategy: {strategy}" if strategy in ("continue", "skip") else ""
 
     def _fallback_fits(self, node: ChainNode, strategy: str) -> None:
         """Warn of a fallback that nothing uses, and of a node that is to have one and has none."""

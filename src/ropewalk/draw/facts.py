@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ..expr.ast import Expr, Lit, Obj, Ref
 from ..expr.show import brief
 from ..frozen import dataclass
 from ..ir import Graph, Node, parts
+from ..ops import Block
 from .agents import Agent, agent_in
 
 MOST_EXPRESSION = 60
@@ -55,7 +57,9 @@ def facts_of(node: Node) -> Facts:
             exprs[field] = said(part)
     if len(bodies) == 1 and bodies[0][0] == "body":
         bodies = [("", bodies[0][1])]
-    names, plain = _plain_fields(op)
+    names, plain = _plain_fields(op, node.meta.labels)
+    if isinstance(op, Block) and op.body.limit is not None:
+        plain.append(f"{node.meta.labels.get('limit', 'limit')}: {op.body.limit}")
     details = [*plain, *(f"{field}: {text}" for field, text in exprs.items())]
     agent = agent_in(op)
     if agent is not None:
@@ -66,7 +70,8 @@ def facts_of(node: Node) -> Facts:
     if policy.timeout is not None:
         details.append(f"timeout: {policy.timeout:g} s")
     if policy.on_error is not None:
-        details.append(f"on error: {said(policy.on_error.value)}")
+        word = node.meta.labels.get("policy.on_error.value", "on error")
+        details.append(node.meta.failing or f"{word}: {said(policy.on_error.value)}")
     if node.result is not None and agent is None:
         details.append(f"result: {said(node.result)}")
     if node.writes is not None and (node.meta.writes or not _own(node.writes, node)):
@@ -88,15 +93,15 @@ def said(expr: Expr) -> str:
         return f"{type(expr).__name__}(…)"
 
 
-def _plain_fields(op: Any) -> tuple[list[str], list[str]]:
-    """Texts in the fields of an op, and its numbers and flags that are not the default."""
+def _plain_fields(op: Any, labels: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Texts in the fields of an op, and its numbers and flags that are not the default, as the document calls them."""
     names, plain = [], []
     for f in dataclasses.fields(op):
         value = getattr(op, f.name)
         if type(value) is str and value:
             names.append(value.rstrip(":"))  # a dataset is the tool `dataset:`, whose name ends there
         elif type(value) in (int, float, bool) and value != f.default:
-            plain.append(f"{f.name}: {str(value).lower() if type(value) is bool else value}")
+            plain.append(f"{labels.get(f.name) or f.name}: {str(value).lower() if type(value) is bool else value}")
     return names, plain
 
 

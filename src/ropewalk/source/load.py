@@ -50,7 +50,10 @@ def load(
     document = Document(data=data, file=file, text=text, form=form)
     if not is_json(data):
         found = [Problem(path=one.place.removeprefix("."), message=one.message) for one in complaints(data, "")]
-        raise InvalidFlow(map(document.told, found))
+        told: dict[Place | None, Problem] = {}
+        for problem in map(document.told, found):
+            told.setdefault(problem.place, problem)  # once where it is written, however many aliases lead there
+        raise InvalidFlow(told.values())
     return document
 
 

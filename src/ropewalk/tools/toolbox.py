@@ -97,6 +97,15 @@ class Toolbox(Index):
         died and may come back with another one."""
         return self.get(tool_id) is None or (self.mcp is not None and tool_id.partition(":")[0] in self.mcp.lost)
 
+    def nowhere(self, tool_id: str) -> str | None:
+        """What is said of a tool of a server that there is not, where none of another one is like it."""
+        space, colon, _ = tool_id.partition(":")
+        ids = [one.id for one in self.list()] if colon and space not in self.spaces else []
+        if not colon or space in self.spaces or closest(tool_id, ids) or any(i.startswith(f"{space}:") for i in ids):
+            return None
+        near = closest(space, self.spaces)
+        return f"no server {space!r} in ropewalk.toml or .mcp.json" + (f"; did you mean {near!r}?" if near else "")
+
     def told(self, space: str) -> bool:
         """Whether a server or provider has said which tools it has."""
         if self.mcp is not None and space in self.mcp.names:
@@ -225,7 +234,7 @@ class Toolbox(Index):
         if tool is None and tool_id in self.refused:
             raise ToolNotApproved(tool_id, "resolve", self.refused[tool_id])
         if tool is None:
-            failed = self.failures.get(tool_id) or self.failures.get(tool_id.partition(":")[0])
+            failed = self.failures.get(tool_id) or self.failures.get(tool_id.partition(":")[0]) or self.nowhere(tool_id)
             near = closest(tool_id, (t.id for t in self.list())) if failed is None else None
             raise NotFound("tool", tool_id, suggestion=near, why=failed)
         return tool
