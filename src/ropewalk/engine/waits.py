@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import JournalConflict, NodeFailed, Rejected
@@ -35,6 +36,7 @@ def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durab
         run_: Any = frame[RUN]
         path, said = path_of(frame, spot), run_.redact(text(frame))
         known = run_.log.past.get((path, "wait"))
+        again = known is not None
         if known is None:
             seconds = timeout(frame) if timeout is not None else None
             now = run_.now()
@@ -50,8 +52,12 @@ def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durab
             run_.begins(spot.id, clock())
             name = APPROVAL + path if approval else said
             pending = Pending(Wanted(name, path, spot.id, known.data["due"]), known, durable)
+            if again:  # told once it is known that nothing has come meanwhile
+                pending.tell = partial(run_.tell, "wait.started", path, spot.name, known.data)
             run_.waits.add(pending)
-        run_.tell("wait.started", path, spot.name, known.data)
+        if pending is None or not again:
+            told = {**known.data, "replayed": True} if again else known.data
+            run_.tell("wait.started", path, spot.name, told)
         if pending is not None:
             arrived = await run_.waits.until(pending)
         if "late" in arrived.data:
@@ -83,13 +89,14 @@ def _answer(value: Json, path: str, spot: Spot, looked_at: bool) -> Json:
 class Pending:
     """A wait that nothing has come for, or a pause."""
 
-    __slots__ = ("begun", "done", "due", "durable", "late", "wanted")
+    __slots__ = ("begun", "done", "due", "durable", "late", "tell", "wanted")
 
     def __init__(self, wanted: Wanted | None, begun: Entry | None, durable: bool, due: float | None = None) -> None:
         self.wanted, self.begun, self.durable = wanted, begun, durable
         self.due = wanted.due if wanted is not None else due
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.late = False
+        self.tell: Callable[[], None] | None = None
 
 
 class Waits:
@@ -200,6 +207,10 @@ class Waits:
             if one.durable:
                 await log.append(entry)
             self._resolve(one, entry)
+        for one in open_.values():
+            if one.tell is not None and not one.done.done():
+                one.tell()
+                one.tell = None
 
     def _resolve(self, one: Pending, value: Any = None) -> None:
         if not one.done.done():

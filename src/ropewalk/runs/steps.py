@@ -163,6 +163,6 @@ def event_of(run_id: str, entry: Entry, before: float = 0.0) -> Event:
     data: Any = entry.data
     if kind == "node.finished":
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
-    if entry.ended < before and entry.kind in RECORDED and (data is None or isinstance(data, dict)):
+    if entry.ended < before and entry.kind in (*RECORDED, "wait") and (data is None or isinstance(data, dict)):
         data = {**(data or {}), "replayed": True}
     return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)

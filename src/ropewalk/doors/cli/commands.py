@@ -18,7 +18,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "convert": ("define:convert", "Write a definition in another notation."),
     "schema": ("schema:schema", "Print the JSON Schema of a notation's documents, for editors."),
     "run": ("run:run", "Run a definition and print its result."),
-    "resume": ("run:resume", "Go on with a run after a crash, or with one that waits."),
+    "resume": (
+        "run:resume",
+        "Go on with a run after a crash, or with one that waits; with one that has ended: runs retry.",
+    ),
     "runs ls": ("runs:ls", "List runs, newest first."),
     "runs show": ("runs:show", "Show one run: its nodes, attempts, results and errors."),
     "runs watch": ("runs:watch", "Follow a run while it goes on, also one of another process."),

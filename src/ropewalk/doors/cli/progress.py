@@ -19,7 +19,7 @@ from ...source import visible
 from .logs import tell, tells_json
 from .streams import Unwritten
 from .table import first_line
-from .tally import ENDS, Tally, line, unattended, waits_for
+from .tally import ENDS, Tally, attempt_failed, is_new_wait, line, unattended, waits_for
 
 MOST_TOLD: Final = 100
 """So many nodes are told one by one; of more than that only those that fail, and of those so many, too."""
@@ -111,16 +111,10 @@ class PlainLines(Counting):
             elif self.tally.done >= self._next:
                 sys.stderr.write(self._so_far() + "\n")
                 self._next = 2 * self.tally.done
-        elif event.kind == "wait.started" and self._may("ok"):
+        elif is_new_wait(event) and self._may("ok"):
             sys.stderr.write(waits_for(event) + "\n")
         elif event.kind == "attempt.failed" and self._may("failed"):
-            data = event.data or {}
-            sys.stderr.write(
-                visible(
-                    f"! {first_line(event.path, 200)}  attempt failed: {first_line(str(data.get('message', '')), 200)}"
-                )
-                + "\n"
-            )
+            sys.stderr.write(attempt_failed(event) + "\n")
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:
         if min(self._left.values()) < 0:

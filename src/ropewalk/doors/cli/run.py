@@ -28,7 +28,7 @@ from .logs import tell
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
 from .session import unknown_run, with_app
-from .table import duration
+from .table import duration, moment
 from .waiting import Stay, Wait, again, waits
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ def run(
             concurrency=concurrency, state=seed, keep_state=keep_state, park=not wait,
         )  # fmt: skip
 
-    async def work(app: App, interrupts: Interrupts) -> Answer:
+    async def work(app: App, breaks: Interrupts) -> Answer:
         definition = await _warned(app, source, variables)
         if wait is False:
             return await _put(app, await put(app, definition, None))
         told: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
-        return await followed(partial(start, definition), source=source, engine=engine, **told)(app, interrupts)
+        return await followed(partial(start, definition), source=source, engine=engine, run_id=id, **told)(app, breaks)
 
     return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
@@ -141,7 +141,8 @@ def resume(
     project: Project = None,
 ) -> Answer:
     """Go on with a run after a crash, or with one that waits; what is recorded is not called again. With a changed
-    definition as SOURCE, or with --upgrade alone as it is now where the run came from: see --upgrade."""
+    definition as SOURCE, or with --upgrade alone as it is now where the run came from: see --upgrade. Of a run that has
+    ended it prints the result and runs nothing: `ropewalk runs retry RUN` tries again."""
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
@@ -149,7 +150,7 @@ def resume(
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
-    work = followed(start, source=source, engine=engine, **shown)
+    work = followed(start, source=source, engine=engine, run_id=run_id, **shown)
     return with_app(work, run=run_id, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
@@ -162,7 +163,10 @@ def followed(
     source: Path | None = None,
     again: str = "",
     engine: str | None = None,
+    run_id: str | None = None,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
+    """Start a run, or go on with one, and show it; of the one with the id `run_id` it is told if it was over before."""
+
     async def work(app: App, interrupts: Interrupts) -> Answer:
         shown = progress(quiet or (silent and not watch), watch)
 
@@ -170,8 +174,11 @@ def followed(
             interrupts.running(event.run_id)
             shown.take(event)
 
+        over = _over(app, run_id, again)
         with shown:
             outcome = await start(app, take)
+        if over is not None:
+            tell(over)
         data = outcome.to_dict()
         where: Mapping[str, str] = {}
         if data.get("errors") and not quiet:
@@ -185,6 +192,17 @@ def followed(
         return Answer(exit=ended(data), data=data, text=text, recorded=kept)
 
     return work
+
+
+def _over(app: App, run_id: str | None, where: str) -> str | None:
+    """That a run had ended before it was to be gone on with, and how it is tried again."""
+    row = app.runs.row(run_id) if run_id is not None else None
+    if row is None or row.ended_at is None:
+        return None
+    said = f"run {row.id} had ended before ({row.status}, {moment(row.ended_at)}); nothing was run now"
+    if row.parent is not None or row.status in ("completed", "parked") or not app.store.durable:
+        return said
+    return f"{said}; to try again: ropewalk runs retry {quote(row.id)}{where}"
 
 
 def _places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:

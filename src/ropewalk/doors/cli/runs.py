@@ -27,7 +27,7 @@ from .session import unknown_run, with_app
 from .streams import put
 from .table import columns, duration, first_line, moment
 from .talks import Talks
-from .tally import Tally, line, waits_for
+from .tally import Tally, attempt_failed, is_new_wait, line, waits_for
 from .waiting import again, waits
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def _decision(node: dict[str, Any], now: float, under_way: Container[str]) -> st
             return f"waits{f' until {due}' if due else ''} for {what}"
         return f"waited for {what}{f' (at most until {due})' if due else ''}"
     if node["kind"] == "signal":
-        return "nothing came in time" if "late" in made else f"got {_short(made['value'])}"
+        return "nothing came in time" if "late" in made else f"got {_short(made['value'])}, {moment(made['sent'])}"
     return f"takes branch {made + 1}" if made >= 0 else "takes the branch for all else, if there is one"
 
 
@@ -335,10 +335,10 @@ def _followed(event: Event, tally: Tally) -> Iterable[str]:
         yield line(ended)
     elif event.kind == "run.finished":
         yield f"run {(event.data or {}).get('status')}"
-    elif event.kind == "wait.started":
+    elif is_new_wait(event):
         yield waits_for(event)
     elif event.kind == "attempt.failed":
-        yield visible(f"! {event.path}  attempt failed: {_short(event.data)}")
+        yield attempt_failed(event)
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -96,6 +96,19 @@ def line(ended: Ended) -> str:
     return visible(f"{MARKS[ended.how]} {phase}{first_line(ended.path, LONGEST)}  {ended.note}".rstrip())
 
 
+def attempt_failed(event: Event) -> str:
+    """What an attempt failed of, and whether that was before."""
+    data: dict[str, Any] = event.data or {}
+    recorded = "recorded: " if data.get("replayed") else ""
+    said = first_line(str(data.get("message", "")), 200)
+    return visible(f"! {first_line(event.path, 200)}  attempt failed: {recorded}{said}")
+
+
+def is_new_wait(event: Event) -> bool:
+    """Whether a node begins to wait, or goes on with it: not where it was answered before the run went on."""
+    return event.kind == "wait.started" and not (event.data or {}).get("replayed")
+
+
 def waits_for(event: Event) -> str:
     """What a node waits for, from its wait.started."""
     data: dict[str, Any] = event.data or {}
