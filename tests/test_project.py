@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ropewalk.app import App
-from ropewalk.errors import InvalidFlow
+from ropewalk.errors import ConfigError, InvalidFlow
 
 ODD = Path(__file__).parent / "mcp_servers" / "odd.py"
 
@@ -124,3 +124,12 @@ def test_regions_of_a_definition_without_a_text_are_counted_too(tmp_path: Path) 
         inner = {"id": id, "type": "loop", "maxIterations": 1, "nodes": [inner]}
     with pytest.raises(InvalidFlow, match="regions nested deeper than 2"):
         app.chains.core.create_chain({"nodes": [inner]})
+
+
+def test_two_tools_of_one_name_in_modules_are_told_at_the_line_of_the_second(tmp_path: Path) -> None:
+    one = "from ropewalk import tool\n\n\n@tool\ndef f(x: {}) -> int:\n    return 1\n"
+    (tmp_path / "rw_first_f.py").write_text(one.format("int"), encoding="utf-8")
+    (tmp_path / "rw_second_f.py").write_text("import json\n" + one.format("str"), encoding="utf-8")
+    where = project(tmp_path, '[tools]\nmodules = ["rw_first_f", "rw_second_f"]\n')
+    with pytest.raises(ConfigError, match=r"rw_second_f\.py:5:1: tool 'f' is registered with another definition"):
+        App.open(where, store="memory")

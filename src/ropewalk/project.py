@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .config import import_tools, read_config
+from .config.table import named as shown
 from .config.table import stands
-from .errors import ConfigError, InvalidTool
+from .errors import ConfigError, InvalidTool, Place
 from .tools.tool import Tool, tool_of
 from .tools.toolbox import Toolbox
 
@@ -33,7 +34,12 @@ def open_project(
     config = read_config(directory)
     kept = config if home is None else read_config(home)
     named = config if kept.file is None else kept
-    toolbox = Toolbox(import_tools(config, _is_tool))
+    toolbox = Toolbox()
+    for one in import_tools(config, _is_tool):
+        try:
+            toolbox.register(one)
+        except InvalidTool as error:
+            raise ConfigError(str(error), place=_defined(one)) from error
     if stands(config.directory / LOCK):  # something else there must not pass for "nothing is pinned"
         from .tools.pins import Pins
 
@@ -72,6 +78,14 @@ def open_project(
 def _is_tool(value: Any) -> bool:
     """What a module offers: functions under `@tool`, and Tools that can be called, such as composites."""
     return tool_of(value) is not None or (isinstance(value, Tool) and value.handler is not None)
+
+
+def _defined(one: Any) -> Place | None:
+    """Where a function of a module stands, or that of a Tool; None of what is no function of Python."""
+    from inspect import unwrap
+
+    code = getattr(unwrap(one.handler if isinstance(one, Tool) else one), "__code__", None)
+    return None if code is None else Place(shown(Path(code.co_filename)), code.co_firstlineno, 1)
 
 
 def _given(setting: Any) -> dict[str, Any]:

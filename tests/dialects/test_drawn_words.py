@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ropewalk import App
@@ -48,15 +50,21 @@ def test_numbers_and_failures_are_drawn_in_the_words_of_the_document() -> None:
     assert "limit: " not in drawn
 
 
-async def test_a_tool_of_a_server_that_there_is_not_is_told_as_that() -> None:
-    box = Toolbox()
-    box.add_mcp("notes", {"command": "nothing-there"})
-    async with App("memory", toolbox=box) as app:
-        nodes = [{"id": "a", "type": "tool", "tool": "git:git_log"}, {"id": "b", "type": "tool", "tool": "note:add"}]
-        found = app.check(app.loaded({"id": "c", "kind": "chain", "nodes": nodes}))
-        assert [str(one).partition(": ")[2] for one in found.warnings] == [
-            "tool 'git:git_log': no server 'git' in ropewalk.toml or .mcp.json",
-            "tool 'note:add': no server 'note' in ropewalk.toml or .mcp.json; did you mean 'notes'?",
-        ]
-        with pytest.raises(NotFound, match=r"no server 'note' in .*; did you mean 'notes'"):
-            await box.find("note:add")
+def test_a_tool_of_a_server_that_there_is_not_is_told_as_that() -> None:
+    async def work() -> None:
+        box = Toolbox()
+        box.add_mcp("notes", {"command": "nothing-there"})
+        async with App("memory", toolbox=box) as app:
+            nodes = [
+                {"id": "a", "type": "tool", "tool": "git:git_log"},
+                {"id": "b", "type": "tool", "tool": "note:add"},
+            ]
+            found = app.check(app.loaded({"id": "c", "kind": "chain", "nodes": nodes}))
+            assert [str(one).partition(": ")[2] for one in found.warnings] == [
+                "tool 'git:git_log': no server 'git' in ropewalk.toml or .mcp.json",
+                "tool 'note:add': no server 'note' in ropewalk.toml or .mcp.json; did you mean 'notes'?",
+            ]
+            with pytest.raises(NotFound, match=r"no server 'note' in .*; did you mean 'notes'"):
+                await box.find("note:add")
+
+    asyncio.run(work())
