@@ -84,7 +84,8 @@ def _defined(one: Any) -> Place | None:
     """Where a function of a module stands, or that of a Tool; None of what is no function of Python."""
     from inspect import unwrap
 
-    code = getattr(unwrap(one.handler if isinstance(one, Tool) else one), "__code__", None)
+    function: Any = one.handler if isinstance(one, Tool) else one
+    code = getattr(unwrap(function), "__code__", None)
     return None if code is None else Place(shown(Path(code.co_filename)), code.co_firstlineno, 1)
 
 
