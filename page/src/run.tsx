@@ -134,7 +134,9 @@ function Elapsed({ run }: { run: Run }) {
     return () => clearInterval(timer);
   }, [goes]);
   if (!run.endTime && !goes) return <>{run.interrupted ? "left by its process" : "no process has it"}</>;
-  return <>{took((run.endTime ? Date.parse(run.endTime) : now) - Date.parse(run.startTime))}</>;
+  const since = (run.endTime ? Date.parse(run.endTime) : now) - Date.parse(run.startTime);
+  const beside = since - (run.duration ?? since);
+  return <>{took(run.duration ?? since)}{beside >= 500 && `, and ${took(beside)} in line, waiting or interrupted`}</>;
 }
 
 function Spent({ costs }: { costs: Cost[] }) {

@@ -130,7 +130,7 @@ function More({ busy, more, shown }: { busy: boolean; more: () => Promise<void>;
 const Row = memo(function Row({ run, chosen, choose, waits }: {
   run: RunLine; chosen: boolean; choose: (id: string) => void; waits: boolean;
 }) {
-  const ms = run.endTime ? Date.parse(run.endTime) - Date.parse(run.startTime) : Date.now() - Date.parse(run.startTime);
+  const ms = run.duration ?? Date.now() - Date.parse(run.startTime);
   return (
     <div className="row" role="row">
       <span role="cell">

@@ -10,6 +10,7 @@ import pytest
 
 from ropewalk import App
 from ropewalk.journal import MemoryStore, Store
+from ropewalk.runs import summary
 from ropewalk.runs.tool_stats import tool_stats
 
 SECONDS = 0.05
@@ -81,3 +82,15 @@ async def test_the_arguments_of_a_late_call_are_known(store: Store) -> None:
         flow = {"kind": "chain", "nodes": [{**chain("slow")["nodes"][0], "params": {}}]}
         await app.run(flow, run_id="r")
         assert await app.runs.arguments("r") == {"a": {}}
+
+
+async def test_the_duration_in_lists_is_that_of_the_run_itself(store: Store) -> None:
+    wait = {"kind": "chain", "nodes": [{"id": "w", "type": "wait", "event": "go"}]}
+    async with App(store) as app:
+        await app.run(wait, run_id="r", park=True)
+        assert summary(app.runs.list()[0])["duration"] is None
+        app.runs.send("r", "go")
+        done = await app.resume("r")
+        [row], told = app.runs.list(), app.runs.get("r")
+    assert summary(row)["duration"] == told["duration"] == pytest.approx(done.to_dict()["duration"], abs=50)
+    assert told["duration"] < told["elapsed"]

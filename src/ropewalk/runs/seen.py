@@ -112,7 +112,6 @@ class Runs:
         before = taken_over(history, row)
         return {
             **summary(row, self.current(row)),
-            "duration": round((row.spent or elapsed) * 1000, 3) if row.ended_at else None,
             "elapsed": round(elapsed * 1000, 3),
             **told(stands),
             "definitionId": row.definition_id,

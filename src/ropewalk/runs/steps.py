@@ -33,7 +33,7 @@ DECIDED = ("items", "branch", "timer", "wait", "signal")
 
 
 def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
-    """A run in a line of a list."""
+    """A run in a line of a list; `duration` is the time of its execution, without that in line, in waits, between owners."""
     return {
         "id": row.id,
         "name": row.name,
@@ -41,6 +41,7 @@ def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
         "status": row.status,
         "startTime": iso(row.started_at),
         "endTime": iso(row.ended_at),
+        "duration": round((row.spent or row.ended_at - row.started_at) * 1000, 3) if row.ended_at else None,
         "currentNode": current,
         "resultCount": row.result_count,
         "errorCount": row.error_count,
