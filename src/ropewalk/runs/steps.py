@@ -33,7 +33,7 @@ DECIDED = ("items", "branch", "timer", "wait", "signal")
 
 
 def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
-    """A run in a line of a list; `duration` is the time of its execution, without that in line, in waits, between owners."""
+    """A run in a line of a list; `duration` is the time of its execution alone."""
     return {
         "id": row.id,
         "name": row.name,
