@@ -101,12 +101,16 @@ def test_a_toolbox_that_changes_while_nobody_asks_costs_no_memory() -> None:
             app.toolbox.take_tools("cats", [listed("feed", f"Feed the cat {number % 2} times.")])
             app.toolbox.take_tools("cats", [])
 
-    change(10)
+    def held() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
     tracemalloc.start()
     try:
         change(2000)
-        gc.collect()
-        assert tracemalloc.get_traced_memory()[0] < 15_000  # a reference for each change would be 32,000
+        before = held()
+        change(2000)
+        assert held() - before < 15_000  # a reference for each change would be 32,000
     finally:
         tracemalloc.stop()
     assert names(app.selector.select("weather in Rome")) == ["get_weather"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
-from ..errors.given import wants
+from ..errors.given import must_be, wants
 from ..values import Json, closest, fresh
 from .index import Change, Index, Page, log
 from .tool import Handler, Tool, ToolBackend, check_backend, tool_from
@@ -99,6 +99,7 @@ class Toolbox(Index):
 
     def nowhere(self, tool_id: str) -> str | None:
         """What is said of a tool of a server that there is not, where none of another one is like it."""
+        must_be(str, tool_id=tool_id)
         space, colon, _ = tool_id.partition(":")
         ids = [one.id for one in self.list()] if colon and space not in self.spaces else []
         if not colon or space in self.spaces or closest(tool_id, ids) or any(i.startswith(f"{space}:") for i in ids):
