@@ -242,6 +242,14 @@ def bodies(node: Node) -> tuple[Graph, ...]:
     return tuple(part for _, part in parts(node.op) if isinstance(part, Graph)) if enters else ()
 
 
+def nodes_of(graph: Graph) -> Iterator[Node]:
+    """Every node of a region and of the regions inside it."""
+    for node in graph.nodes:
+        yield node
+        for inner in bodies(node):
+            yield from nodes_of(inner)
+
+
 def siblings_read(node: Node) -> frozenset[str]:
     """Ids read through `out` and `status` by this node or anything inside it."""
     return frozenset(str(ref.path[0]) for ref in refs_inside(node) if ref.path and ref.root in _OUTPUTS)

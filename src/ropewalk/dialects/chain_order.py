@@ -9,7 +9,7 @@ from ..check.writers import ancestors
 from ..errors import Problem
 from ..expr.ast import Obj
 from ..frozen import dataclass
-from ..ir import Channel, Graph, Node, bodies
+from ..ir import Channel, Graph, Node, bodies, nodes_of
 from ..ops import Loop, Map
 from .binding import UNSET
 
@@ -52,12 +52,12 @@ def unset(
 
 def unseen(body: Graph, reads: Iterable[Read]) -> dict[Read, Problem]:
     """Warnings of the variables that a round reads, and only other rounds, which run at the same time, set."""
-    loops = [node for node in _nodes(body) if isinstance(node.op, Map)]
+    loops = [node for node in nodes_of(body) if isinstance(node.op, Map)]
     found: dict[Read, Problem] = {}
     for loop in loops:
         assert isinstance(loop.op, Map)
         before = _Before(loop.op.body)
-        setters = {name: node.id for node in reversed(list(_nodes(loop.op.body))) for name in _own(node)}
+        setters = {name: node.id for node in reversed(list(nodes_of(loop.op.body))) for name in _own(node)}
         for read in reads:
             inside = before.of.get(read.node)
             if inside is not None and read.name in setters and not inside(read.name):
@@ -70,13 +70,6 @@ def unseen(body: Graph, reads: Iterable[Read]) -> dict[Read, Problem]:
                 )
                 found[read] = Problem(path=read.path, message=message, column=read.column)
     return found
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    for node in graph.nodes:
-        yield node
-        for body in bodies(node):
-            yield from _nodes(body)
 
 
 class _Before:

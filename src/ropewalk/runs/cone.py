@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from ..errors import NotFound
 from ..frozen import dataclass
-from ..ir import Flow, Graph, Node, bodies, refs_inside
+from ..ir import Flow, Graph, nodes_of, refs_inside
 from ..journal.journal import Entry, Key
 from ..ops import Loop, Wait
 from ..values import closest
@@ -177,11 +177,3 @@ def all_named(found: Instances, flow: Flow, names: Iterable[str]) -> list[Instan
     if missing:
         raise missing[0]
     return got
-
-
-def nodes_of(graph: Graph) -> Iterator[Node]:
-    """Every node of a region and of the regions inside it."""
-    for node in graph.nodes:
-        yield node
-        for inner in bodies(node):
-            yield from nodes_of(inner)
