@@ -109,8 +109,8 @@ def test_a_toolbox_that_changes_while_nobody_asks_costs_no_memory() -> None:
     try:
         change(2000)
         before = held()
-        change(2000)
-        assert held() - before < 15_000  # a reference for each change would be 32,000
+        change(10_000)
+        assert held() - before < 80_000  # a reference for each change would be 160,000; other threads take some, too
     finally:
         tracemalloc.stop()
     assert names(app.selector.select("weather in Rome")) == ["get_weather"]
