@@ -125,6 +125,40 @@ def test_what_is_wrong_is_refused_at_its_line(tmp_path, text, line, column, says
     assert found[:2] == (line, column), found
 
 
+def test_what_is_wrong_in_several_tables_is_told_at_once_in_the_order_of_the_file(tmp_path):
+    text = """
+[providers.p]
+ulr = "x"
+[mcp.a]
+comand = "x"
+[mcp.b]
+[mcp.c]
+command = 5
+[providers.q]
+headers = {}
+[store]
+sync = "fast"
+[schedules.s]
+queue = "x"
+[queues._q]
+[queues.r]
+limit = 0
+[limits]
+tools = 5
+[workers]
+lease = 0
+"""
+    write(tmp_path / "ropewalk.toml", text)
+    write(tmp_path / ".mcp.json", "{")
+    with pytest.raises(ConfigError) as caught:
+        read_config(tmp_path, environ={})
+    places = [problem.place for problem in caught.value.problems]
+    assert [(Path(place.file).name, place.line) for place in places] == [
+        (".mcp.json", 1), *(("ropewalk.toml", line) for line in (3, 5, 6, 8, 9, 12, 13, 15, 17, 19, 21))
+    ]  # fmt: skip
+    assert "cron and flow are missing" in str(caught.value)
+
+
 def test_the_common_servers_file_is_read_by_default(tmp_path):
     servers = {"git": {"command": "mcp-server-git", "type": "stdio"}, "old": {"command": "x", "disabled": True}}
     write(tmp_path / ".mcp.json", json.dumps({"mcpServers": servers, "other": 1}))

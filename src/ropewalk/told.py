@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import ConfigError, ExpressionError, Problem, ToolNotApproved
+from .errors import ExpressionError, Problem, ToolNotApproved
 from .source.spot import Lines
 
 
@@ -13,10 +13,6 @@ def problems_of(error: BaseException) -> tuple[Problem, ...]:
     found = getattr(error, "problems", ())
     if found:
         return tuple(sorted(found, key=_position))
-    if isinstance(error, ConfigError):
-        at = error.place
-        message = str(error).removeprefix(f"{at.file}:{at.line}:{at.column}: ") if at else str(error)
-        return (Problem(path="", message=message, place=at),)
     if isinstance(error, ExpressionError) and error.text:
         place = Lines("<expression>", error.text).place(error.at)
         return (Problem(path="", message=error.message, suggestion=error.suggestion, column=error.at + 1, place=place),)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
-from .table import QUEUE_KEYS, RATE_KEYS, SCHEDULE_KEYS, TomlFile
+from .table import QUEUE_KEYS, RATE_KEYS, SCHEDULE_KEYS, SECTIONS, TomlFile
 from .workplace import Queue, Rate, Schedule, Terms, Where, Workplace
 
 RESERVED: Final = "_"
+T = TypeVar("T")
 
 
-def read_workplace(table: TomlFile | None) -> Workplace:
+def read_workplace(table: TomlFile) -> Workplace:
     """`[workers]`, every `[queues.NAME]`, `[limits.tools.PATTERN]` and `[schedules.NAME]`."""
-    if table is None:
-        return Workplace()
-    queues = {name: _queue(table, name) for name in table.table(("queues",))}
-    rates = {name: _rate(table, name) for name in table.table(("limits", "tools"))}
-    schedules = {name: _schedule(table, name, queues) for name in table.table(("schedules",))}
-    terms = Terms(**table.data.get("workers", {}))
+    queues = _each(table, ("queues",), _queue)
+    rates = _each(table, ("limits", "tools"), _rate)
+    schedules = _each(table, ("schedules",), _schedule)
+    terms = Terms(**table.check(("workers",), SECTIONS["workers"]))
     return Workplace(terms=terms, queues=queues, rates=rates, schedules=schedules)
+
+
+def _each(table: TomlFile, at: tuple[str, ...], read: Callable[[TomlFile, str], T]) -> dict[str, T]:
+    """What is read of every table inside the one at `at`, by its name."""
+    found = {}
+    with table.noting():
+        for name in table.table(at):
+            with table.noting():
+                found[name] = read(table, name)
+    return found
 
 
 def _queue(table: TomlFile, name: str) -> Queue:
@@ -37,11 +47,11 @@ def _rate(table: TomlFile, name: str) -> Rate:
     return Rate(**_needing(table, at, table.check(at, RATE_KEYS), "per_second"), where=_where(table, at))
 
 
-def _schedule(table: TomlFile, name: str, queues: dict[str, Queue]) -> Schedule:
+def _schedule(table: TomlFile, name: str) -> Schedule:
     at = ("schedules", name)
     found = _needing(table, at, table.check(at, SCHEDULE_KEYS), "cron", "flow")
     schedule = Schedule(**found, where=_where(table, at))
-    if schedule.queue is not None and schedule.queue not in queues:
+    if schedule.queue is not None and schedule.queue not in table.table(("queues",)):
         table.wrong((*at, "queue"), f"[schedules.{name}] queue: there is no [queues.{schedule.queue}]")
     return schedule
 
@@ -51,7 +61,7 @@ def _where(table: TomlFile, at: tuple[str, ...]) -> Where:
 
 
 def _needing(table: TomlFile, at: tuple[str, ...], found: dict[str, Any], *keys: str) -> dict[str, Any]:
-    for key in keys:
-        if key not in found:
-            table.wrong(at, f"[{'.'.join(at)}] {key} is missing")
+    missing = [key for key in keys if key not in found]
+    if missing:
+        table.wrong(at, f"[{'.'.join(at)}] {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     return found

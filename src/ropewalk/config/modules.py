@@ -139,4 +139,4 @@ def _line(file: Path, number: int) -> str:
 def _setting(config: Config) -> Place | None:
     if config.file is None:
         return None
-    return TomlFile(config.file, named(config.file)).place(("tools", "modules"))
+    return TomlFile(config.file).place(("tools", "modules"))

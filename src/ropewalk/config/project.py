@@ -11,7 +11,7 @@ from .limits import Limits, Retention
 from .lines import read_workplace
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
-from .table import SECTIONS, TomlFile, named, stands, together
+from .table import SECTIONS, TomlFile, stands
 from .variables import fill
 
 FILE: Final = "ropewalk.toml"
@@ -22,32 +22,37 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     start = Path(directory or Path.cwd()).resolve()
     file = find(start)
     home = file.parent if file else start
-    table = TomlFile(file, named(file)) if file else None
-    data = table.data if table else {}
-    if table:
-        known = (*SECTIONS, "mcp", "providers", "queues", "schedules")
-        wrong = [table.unknown((name,), known) for name in data if name not in known]
-        together(wrong + [one for name, keys in SECTIONS.items() for one in table.faults((name,), keys)])
+    table = TomlFile(file)
+    known = (*SECTIONS, "mcp", "providers", "queues", "schedules")
+    for name in table.data:
+        with table.noting():
+            if name not in known:
+                raise table.unknown((name,), known)
+            if name in SECTIONS:
+                table.check((name,), SECTIONS[name])
     broken: dict[str, str] = {}
     doubts: list[str] = []
-    servers = read_servers(table, home, environ, broken, doubts)
-    providers = read_providers(table, home, environ, broken, doubts)
-    store, tools = data.get("store", {}), data.get("tools", {})
-    sync, engine = store.get("sync", "normal"), store.get("engine", "local")
-    if table and sync not in ("normal", "full"):
-        table.wrong(("store", "sync"), f'[store] sync: "normal" or "full", not "{sync}"')
-    if table and engine not in ("local", "dbos"):
-        table.wrong(("store", "engine"), f'[store] engine: "local" or "dbos", not "{engine}"')
+    with table.noting():
+        servers = read_servers(table, home, environ, broken, doubts)
+    with table.noting():
+        providers = read_providers(table, home, environ, broken, doubts)
+    with table.noting():
+        workplace = read_workplace(table)
+    with table.noting():
+        address = _store(table, home, environ)
+    table.tell()
+    data = table.data
+    store = data.get("store", {})
     return Config(
         directory=home,
         file=file,
-        modules=tuple(tools.get("modules", ())),
+        modules=tuple(data.get("tools", {}).get("modules", ())),
         servers=servers,
         providers=providers,
-        store=environ.get("ROPEWALK_STORE") or _store(table, store.get("url"), home, environ),
-        sync=sync,
-        engine=engine,
-        workplace=read_workplace(table),
+        store=address,
+        sync=store.get("sync", "normal"),
+        engine=store.get("engine", "local"),
+        workplace=workplace,
         retention=_kept(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         claude=dict(data.get("claude", {})),
@@ -76,10 +81,13 @@ def find(directory: Path) -> Path | None:
     return None
 
 
-def _store(table: TomlFile | None, url: str | None, home: Path, environ: Mapping[str, str]) -> str | None:
+def _store(table: TomlFile, home: Path, environ: Mapping[str, str]) -> str | None:
     """A relative file belongs beside `ropewalk.toml`, wherever in the project one stands."""
-    if table is None or url is None:
-        return url
+    if given := environ.get("ROPEWALK_STORE"):
+        return given
+    url: str | None = table.check(("store",), SECTIONS["store"]).get("url")
+    if url is None:
+        return None
     try:
         url = fill(url, environ)
     except KeyError as unset:

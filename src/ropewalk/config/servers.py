@@ -28,39 +28,47 @@ _LATE: Final = ("env", "headers")  # read by whoever connects, at each connect: 
 
 
 def read_servers(
-    table: TomlFile | None, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
+    table: TomlFile, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
 ) -> dict[str, McpServer]:
     """The servers by name. Those that cannot be used are put into `broken`, what is odd of others into `doubts`."""
-    section = dict(table.table(("mcp",))) if table else {}
+    section = dict(table.table(("mcp",)))
     listing = section.pop("file", None) if not isinstance(section.get("file"), dict) else None
-    if table and listing is not None and not is_text(listing):
-        table.wrong(("mcp", "file"), "[mcp] file: must be text, the path of an mcpServers JSON file")
-    listed = home / (listing or SERVERS_FILE)
-    there = stands(listed)
-    if listing is not None and not there:
-        assert table is not None
-        table.wrong(("mcp", "file"), f"[mcp] file: there is no {listing!r} in {home}")
     found: dict[str, McpServer] = {}
-    if there:
-        document, servers = _listed(listed)
-        for name, given in servers.items():
-            if fault := _fault(document, name, given):
-                broken[name] = fault
-                continue
-            if name not in section:
-                doubts.extend(f"{_at(document, name, key)}: server {name!r}: {said}" for key, said in _unread(given))
-            _add_server(found, broken, name, given, listed.parent, environ)
+    with table.noting():
+        if (listed := _file(table, listing, home)) is not None:
+            document, servers = _listed(listed)
+            for name, given in servers.items():
+                if fault := _fault(document, name, given):
+                    broken[name] = fault
+                    continue
+                if name not in section:
+                    for key, said in _unread(given):
+                        doubts.append(f"{_at(document, name, key)}: server {name!r}: {said}")
+                _add_server(found, broken, name, given, listed.parent, environ)
     for name, given in section.items():
-        assert table is not None
-        if not isinstance(given, dict):
-            raise table.unknown(("mcp", name), ("file",))
-        values = table.check(("mcp", name), SERVER_KEYS)
-        if ("command" in values) == ("url" in values):
-            table.wrong(("mcp", name), f"[mcp.{name}] needs either a command or a url")
-        found.pop(name, None)
-        broken.pop(name, None)
-        _add_server(found, broken, name, values, home, environ)
+        with table.noting():
+            if not isinstance(given, dict):
+                raise table.unknown(("mcp", name), ("file",))
+            values = table.check(("mcp", name), SERVER_KEYS)
+            if ("command" in values) == ("url" in values):
+                table.wrong(("mcp", name), f"[mcp.{name}] needs either a command or a url")
+            found.pop(name, None)
+            broken.pop(name, None)
+            _add_server(found, broken, name, values, home, environ)
     return found
+
+
+def _file(table: TomlFile, listing: Any, home: Path) -> Path | None:
+    """The `mcpServers` file: the one that is named, or else the one that is there, if one is."""
+    at = ("mcp", "file")
+    if listing is not None and not is_text(listing):
+        table.wrong(at, "[mcp] file: must be text, the path of an mcpServers JSON file")
+    listed = home / (listing or SERVERS_FILE)
+    if stands(listed):
+        return listed
+    if listing is not None:
+        table.wrong(at, f"[mcp] file: there is no {listing!r} in {home}")
+    return None
 
 
 def _listed(path: Path) -> tuple[Document, dict[str, Any]]:
@@ -68,8 +76,7 @@ def _listed(path: Path) -> tuple[Document, dict[str, Any]]:
     try:
         document = load(path, name=named(path), form="json", limits=_SHARED)
     except InvalidFlow as error:
-        first = error.problems[0]
-        raise ConfigError(str(first), place=first.place) from None
+        raise ConfigError(error.problems) from None
     if twice := document.repeated.get((_SERVERS,)):
         raise ConfigError(f"{_SERVERS} stands twice", place=twice)
     data = document.data
@@ -153,18 +160,15 @@ def _add_server(
 
 
 def read_providers(
-    table: TomlFile | None, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
+    table: TomlFile, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
 ) -> dict[str, Provider]:
     found: dict[str, Provider] = {}
-    for name in table.table(("providers",)) if table else ():
-        assert table is not None
-        values = table.check(("providers", name), PROVIDER_KEYS)
-        if "url" not in values and "openapi" not in values:
-            table.wrong(("providers", name), f"[providers.{name}] needs a url or an openapi document")
-        if "tools" in values and "openapi" in values:
-            table.wrong(("providers", name), f"[providers.{name}] takes its tools from openapi or from tools, not both")
-        tools = tuple(values.pop("tools", ()))
-        if values.pop("enabled", True):
+    for name in table.table(("providers",)):
+        with table.noting():
+            values = _provider(table, name)
+            tools = tuple(values.pop("tools", ()))
+            if not values.pop("enabled", True):
+                continue
             try:
                 filled = {key: _filled(key, value, environ) for key, value in values.items()}
             except KeyError as unset:
@@ -173,13 +177,23 @@ def read_providers(
             if "openapi" in filled and not filled["openapi"].startswith(("http://", "https://")):
                 filled["openapi"] = str(home / filled["openapi"])
             if not tools and "openapi" not in filled:
-                assert table is not None
                 at = table.place(("providers", name))
                 doubts.append(
                     f"{at.file}:{at.line}: [providers.{name}] has no tools: it needs tools or an openapi document"
                 )
             found[name] = Provider(name=name, tools=tools, **filled)
     return found
+
+
+def _provider(table: TomlFile, name: str) -> dict[str, Any]:
+    """What a table of [providers] says; ConfigError with what is wrong in it."""
+    at = ("providers", name)
+    values = table.check(at, PROVIDER_KEYS)
+    if "url" not in values and "openapi" not in values:
+        table.wrong(at, f"[providers.{name}] needs a url or an openapi document")
+    if "tools" in values and "openapi" in values:
+        table.wrong(at, f"[providers.{name}] takes its tools from openapi or from tools, not both")
+    return values
 
 
 def _filled(key: str, value: Any, environ: Mapping[str, str]) -> Any:

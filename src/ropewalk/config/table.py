@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -60,16 +61,20 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
-def _table(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
 def _anything(value: Any) -> bool:
     return True
 
 
 def _mode(value: Any) -> bool:
     return value in MODES
+
+
+def _sync(value: Any) -> bool:
+    return value in ("normal", "full")
+
+
+def _engine(value: Any) -> bool:
+    return value in ("local", "dbos")
 
 
 def _retention(value: Any) -> bool:
@@ -91,7 +96,8 @@ WORDS: Final[dict[Check, str]] = {
     _flag: "true or false",
     _retention: "{days = 30, runs = 10000}, either of them, or false",
     _number: "a number above 0",
-    _table: "a table",
+    _sync: '"normal" or "full"',
+    _engine: '"local" or "dbos"',
     _mode: f"one of {', '.join(MODES)}",
 }
 SERVER_KEYS: Final[dict[str, Check]] = {
@@ -139,7 +145,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "most_listed": _amount,
         "instructions": is_text,
     },
-    "store": {"url": is_text, "sync": is_text, "engine": is_text, "retention": _retention},
+    "store": {"url": is_text, "sync": _sync, "engine": _engine, "retention": _retention},
     "workers": {"concurrency": _count, "lease": _seconds, "grace": _seconds, "recoveries": _count},
     "claude": {
         "model": is_text,
@@ -151,12 +157,12 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "prompt_cache": _flag,
     },
     "limits": {
+        "tools": _anything,  # a table, as whoever reads it says
         "tool_timeout": _seconds,
         "nodes": _count,
         "nesting": _depth,
         "file_size": _count,
         "aliases": _count,
-        "tools": _table,
     },
 }
 _LINE_KEY = re.compile(
@@ -183,27 +189,45 @@ def named(file: Path) -> str:
     return os.path.relpath(file, Path.cwd()) if file.is_relative_to(Path.cwd()) else str(file)
 
 
-def together(found: list[ConfigError]) -> None:
-    """Raise what was found wrong in a file as one error, in the order of the file; nothing where nothing was."""
+def _together(found: list[ConfigError]) -> None:
+    """Raise what was found wrong in files as one error, in their order; nothing where nothing was."""
     if found:
-        first, *others = sorted(found, key=lambda one: one.place.line if one.place is not None else 0)
-        first.args = ("\n".join(map(str, [first, *others])),)
-        raise first
+        once = dict.fromkeys(problem for one in found for problem in one.problems)
+        raise ConfigError(sorted(once, key=lambda one: (one.place.file, one.place.line) if one.place else ("", 0)))
 
 
 class TomlFile:
-    """A TOML file that can say where a key stands: tomllib cannot, so lines are searched."""
+    """A TOML file that can say where a key stands: tomllib cannot, so lines are searched. Without a path an empty one.
+    What is wrong in one of its tables can be noted, so that the others are looked at, too, before it is told."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        self.name = name
+    def __init__(self, path: Path | None) -> None:
+        self.name = "" if path is None else named(path)
+        self.text, self.data = "", dict[str, Any]()
+        self._noted: list[ConfigError] = []
+        if path is not None:
+            self._read(path, self.name)
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """What is found wrong inside is told by `tell`, with everything else that is."""
+        try:
+            yield
+        except ConfigError as error:
+            self._noted.append(error)
+
+    def tell(self) -> None:
+        """Raise what was noted, all at once."""
+        _together(self._noted)
+
+    def _read(self, path: Path, name: str) -> None:
         try:
             raw = decoded(path.read_bytes(), name).removeprefix("\ufeff")
             self.text = raw.replace("\r\n", "\n").replace("\r", "\n")
-            self.data: dict[str, Any] = tomllib.loads(self.text)
+            self.data = tomllib.loads(self.text)
         except OSError as error:
             raise ConfigError(f"{name} cannot be read: {error.strerror}") from error
         except InvalidFlow as error:
-            raise ConfigError(str(error), place=error.problems[0].place) from None
+            raise ConfigError(error.problems) from None
         except tomllib.TOMLDecodeError as error:
             raise self._syntax(error) from None
         except RecursionError:
@@ -230,31 +254,25 @@ class TomlFile:
     def table(self, at: tuple[str, ...]) -> dict[str, Any]:
         """The table at `at`, empty when there is none."""
         value: Any = self.data
-        for part in at:
+        for depth, part in enumerate(at, 1):
             value = value.get(part, {})
-        if not isinstance(value, dict):
-            self.wrong(at, f"{'.'.join(at)} must be a table: [{'.'.join(at)}]")
-        return value
+            if not isinstance(value, dict):
+                whole = ".".join(at[:depth])
+                self.wrong(at[:depth], f"{whole} must be a table: [{whole}]")
+        found: dict[str, Any] = value
+        return found
 
     def check(self, at: tuple[str, ...], keys: Mapping[str, Check]) -> dict[str, Any]:
         """The table at `at`, every key known and of its type; ConfigError with all that is wrong in it."""
-        together(self.faults(at, keys))
-        return dict(self.table(at))
-
-    def faults(self, at: tuple[str, ...], keys: Mapping[str, Check]) -> list[ConfigError]:
-        """The keys of the table at `at` that are not known, or not of their type."""
-        try:
-            value = self.table(at)
-        except ConfigError as error:
-            return [error]
-        found = []
+        value, found = self.table(at), []
         for key, inner in value.items():
             if key not in keys:
                 found.append(self.unknown((*at, key), keys))
             elif not keys[key](inner):
                 said = f"[{'.'.join(at)}] {key}: must be {WORDS[keys[key]]}"
                 found.append(ConfigError(said, place=self.place((*at, key))))
-        return found
+        _together(found)
+        return dict(value)
 
     def unknown(self, at: tuple[str, ...], known: Mapping[str, Any] | tuple[str, ...]) -> ConfigError:
         """What is said of a key that is not known."""

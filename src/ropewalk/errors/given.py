@@ -140,11 +140,14 @@ class UnsupportedSchema(RopewalkError):
 
 
 class ConfigError(RopewalkError):
-    """The configuration is wrong; `place` says where when it is in a file."""
+    """The configuration is wrong; `problems` has all that is, `place` says where the first is when it is in a file."""
 
-    def __init__(self, message: str, *, place: Place | None = None) -> None:
-        self.place = place
-        super().__init__(f"{place.file}:{place.line}:{place.column}: {message}" if place else message)
+    def __init__(self, message: str | Sequence[Problem], *, place: Place | None = None) -> None:
+        found = (Problem(path="", message=message, place=place),) if isinstance(message, str) else tuple(message)
+        self.problems: tuple[Problem, ...] = found
+        self.place = found[0].place if found else None
+        places = (f"{at.file}:{at.line}:{at.column}: " if (at := one.place) else "" for one in found)
+        super().__init__("\n".join(f"{place}{one}" for place, one in zip(places, found, strict=True)))
 
 
 class InvalidCursor(RopewalkError):

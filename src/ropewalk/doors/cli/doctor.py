@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ...config import Config, find, read_config
-from ...errors import RopewalkError
+from ...errors import ConfigError, RopewalkError
 from ...errors.given import install
 from ...fitting import asks_model, misplaced
 from ...frozen import dataclass
@@ -72,7 +72,8 @@ def doctor(
         config = read_config(directory(None, project))
         with_app(_opened(found, config, store), project=project, store=store, lenient=True)
     except RopewalkError as error:
-        found.append(Finding("project", "fault", _next(str(error))))
+        each = [ConfigError([one]) for one in error.problems] if isinstance(error, ConfigError) else [error]
+        found += [Finding("project", "fault", _next(str(one))) for one in each]
     if save is not None:
         found += _saved(directory(None, project), store, save)
     faults = [f for f in found if f.state == "fault"]
