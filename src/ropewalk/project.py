@@ -10,6 +10,7 @@ from .config import import_tools, read_config
 from .config.table import named as shown
 from .config.table import stands
 from .errors import ConfigError, InvalidTool, Place
+from .source import render
 from .tools.tool import Tool, tool_of
 from .tools.toolbox import Toolbox
 
@@ -52,7 +53,9 @@ def open_project(
     for name, provider in config.providers.items():
         try:
             toolbox.add_provider(name, _given(provider))
-        except (ConfigError, InvalidTool) as error:  # nor one provider
+        except ConfigError as error:  # nor one provider
+            toolbox.failures[name] = "\n".join(map(render, error.problems))
+        except InvalidTool as error:
             toolbox.failures[name] = str(error)
     for name, reason in config.broken.items():
         toolbox.failures[name] = reason

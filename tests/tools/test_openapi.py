@@ -251,6 +251,60 @@ def test_document_that_cannot_be_read_is_refused(lab: Any, document: Any, said: 
         box_for(lab, document)
 
 
+def test_what_is_wrong_in_the_text_of_a_document_is_told_with_its_line(lab: Any, tmp_path: Path) -> None:
+    file = tmp_path / "pets.yaml"
+    file.write_text("openapi: 3.0.0\npaths: {\nopenapi: 3.1.0\n")
+    with pytest.raises(ConfigError) as caught:
+        box_for(lab, str(file))
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("provider 'pets': openapi: expected ',' or '}'")
+    assert problem.place is not None
+    assert (problem.place.file, problem.place.line) == (str(file), 4)
+    file.write_text("openapi: 3.0.0\nopenapi: 3.1.0\npaths: {}\npaths: {}\n")
+    with pytest.raises(ConfigError) as caught:
+        box_for(lab, str(file))
+    assert [problem.place.line for problem in caught.value.problems if problem.place] == [2, 4]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/yaml", "text/plain"])
+def test_so_is_that_of_one_that_is_fetched_and_what_else_is_in_its_address_is_not_shown(lab: Any, kind: str) -> None:
+    lab.on("/api", b'{"openapi": "3.0.0",\n "paths": {,}}', kind=kind)
+
+    async def case() -> None:
+        async with box_for(lab, f"{lab.url}/api?key=hush") as box:
+            place, shown = f"{lab.url}/api:2:12: ", '     "paths": {,}}\n               ^'
+            said = "provider 'pets': openapi: expected a key in double quotes"
+            assert box.failures["pets"] == f"{place}{said}\n{shown}"
+
+    asyncio.run(case())
+
+
+@pytest.mark.parametrize("kind", ["application/yaml", "application/openapi+yaml", "text/yaml"])
+def test_a_document_that_is_fetched_may_be_yaml(lab: Any, kind: str) -> None:
+    import yaml
+
+    lab.on("/api", yaml.safe_dump(DOCUMENT).encode(), kind=kind)
+
+    async def case() -> None:
+        async with box_for(lab, f"{lab.url}/api") as box:
+            assert "pets:getPet" in box.ids()
+
+    asyncio.run(case())
+
+
+def test_one_line_that_is_fetched_is_never_the_path_of_a_file_here(lab: Any, tmp_path: Path) -> None:
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps(DOCUMENT))
+    lab.on("/api", str(file).encode(), kind="text/plain")
+
+    async def case() -> None:
+        async with box_for(lab, f"{lab.url}/api") as box:
+            assert box.ids() == []
+            assert "the document is str, not an object" in box.failures["pets"]
+
+    asyncio.run(case())
+
+
 @pytest.mark.parametrize(
     ("document", "label", "said"),
     [

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from ..errors import ConfigError, InvalidFlow, InvalidTool, NotFound
-from ..values import Json
+from orjson import JSONDecodeError
+
+from ..errors import ConfigError, InvalidFlow, InvalidTool, InvalidValue, NotFound, Problem
+from ..values import Json, parsed
 
 _SCHEMAS: Final = "#/components/schemas/"
 _DEPTH: Final = 50
@@ -96,12 +98,36 @@ def as_document(source: Json | Path, place: str) -> dict[str, Json]:
     """The document from an object, the path of a JSON or YAML file, or its text; ConfigError says what is wrong."""
     from ..source import load
 
-    found: Json | Path = source
     try:
-        if isinstance(source, (str, Path)):
-            found = load(source).data
+        found = load(source).data if isinstance(source, (str, Path)) else source
     except (InvalidFlow, NotFound) as error:
-        raise ConfigError(f"{place}: {error}") from error
+        raise _unread(error, place) from error
+    return _object(found, place)
+
+
+def fetched(body: bytes, address: str, place: str) -> dict[str, Json]:
+    """The document that is at an address, JSON or YAML; ConfigError says where in it what is wrong."""
+    from ..source import decoded, load
+
+    try:
+        return _object(parsed(body), place)
+    except (JSONDecodeError, InvalidValue):
+        pass  # YAML, or what is read again for where it is wrong
+    try:
+        text = decoded(body, address)
+        form = "json" if text.lstrip("\ufeff \t\r\n").startswith("{") else "yaml"
+        return _object(load(text, name=address, form=form).data, place)
+    except InvalidFlow as error:
+        raise _unread(error, place) from error
+
+
+def _unread(error: InvalidFlow | NotFound, place: str) -> ConfigError:
+    if isinstance(error, NotFound):
+        return ConfigError(f"{place}: {error}")
+    return ConfigError([Problem(path="", message=f"{place}: {one}", place=one.place) for one in error.problems])
+
+
+def _object(found: Json, place: str) -> dict[str, Json]:
     if not isinstance(found, dict):
         raise ConfigError(f"{place}: the document is {type(found).__name__}, not an object")
     return found

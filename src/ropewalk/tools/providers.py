@@ -11,14 +11,16 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from ..errors import ConfigError, InvalidTool
+from ..source import render
 from ..values import Json, closest
 from .http import Http, Request, checked_headers, checked_url
 from .local import maybe_await, threads
 from .mcp_definition import Definition
 from .openapi import OpenApiProvider, read_openapi
-from .openapi_schema import as_document
+from .openapi_schema import fetched
 from .provider import HttpProvider
 from .route import executor_extras
 from .signature import is_async
@@ -26,6 +28,7 @@ from .tool import Tool, ToolBackend
 
 _KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi"))
 _FETCH_SECONDS: Final = 30.0
+_ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 class Providers:
@@ -94,7 +97,9 @@ class Providers:
         found = await asyncio.gather(*(self._waiting[name]() for name in names), return_exceptions=True)
         answers: dict[str, list[Tool] | str] = {}
         for name, answer in zip(names, found, strict=True):
-            if isinstance(answer, BaseException):
+            if isinstance(answer, ConfigError):
+                answers[name] = "\n".join(map(render, answer.problems))
+            elif isinstance(answer, BaseException):
                 answers[name] = str(answer) or type(answer).__name__
             else:
                 answers[name] = answer
@@ -105,12 +110,14 @@ class Providers:
         http = Http(headers, place=place)
         try:
             async with asyncio.timeout(_FETCH_SECONDS):
-                found = await http.fetch(Request(method="GET", url=address, headers={"Accept": "application/json"}))
+                _, body = await http.read(Request(method="GET", url=address, headers={"Accept": _ACCEPT}))
         except TimeoutError as error:
             raise ConfigError(f"{place}: {address} gave no document within {_FETCH_SECONDS:g} s") from error
         finally:
             await http.close()
-        tools: list[Tool] = take(as_document(found, place))
+        shown = urlsplit(address)  # what else is in an address may be secret
+        name = f"{shown.scheme}://{shown.netloc.rpartition('@')[2]}{shown.path}"
+        tools: list[Tool] = take(fetched(body, name, f"{place}: openapi"))
         return tools
 
     def _take_document(

@@ -170,9 +170,11 @@ def _tools(app: App, config: Config) -> Iterator[Finding]:
         if ":" in name:  # a tool of a server; what refuses it says what to do
             yield Finding(f"tool {name}", "fault", why)
         else:
-            advice = "check its command, url and environment in ropewalk.toml or .mcp.json"
+            kind, advice = "server", "check its command, url and environment in ropewalk.toml or .mcp.json"
+            if name in config.providers:
+                kind, advice = "provider", f"check [providers.{name}] in ropewalk.toml and what it names"
             join = "\n" if "\n" in why else "; "  # what a server wrote has lines of its own
-            yield Finding(f"server {name}", "fault", f"{why}{join}{advice}")
+            yield Finding(f"{kind} {name}", "fault", f"{why}{join}{advice}")
     yield from _pins(app)
 
 
