@@ -47,6 +47,8 @@ class Loaded:
     file: Any = None
     root: str | None = None
     """The directory whose files its tools may be."""
+    origin: str | None = None
+    """Where a definition was read from that is given without its file, as that of a run is."""
 
 
 class Definitions:
@@ -208,11 +210,25 @@ class Definitions:
             from .tools.beside import homeless
 
             problems += tuple(homeless(calls_of(loaded.flow.body)))
-        if loaded.file is None:
-            return Checked(problems=problems, warnings=warnings)
+        if not problems and not warnings:
+            return Checked(problems=(), warnings=())
         from .source import attach
 
-        return Checked(problems=tuple(attach(problems, loaded.file)), warnings=tuple(attach(warnings, loaded.file)))
+        file = loaded.file or self._origin(loaded)
+        return Checked(problems=tuple(attach(problems, file)), warnings=tuple(attach(warnings, file)))
+
+    def _origin(self, loaded: Loaded) -> Any:
+        """The file that a definition was read from, if that is still there and says the same."""
+        if loaded.origin is None:
+            return None
+        from pathlib import Path
+
+        from .config.table import named
+
+        with suppress(InvalidFlow, NotFound):
+            found = self.load(Path(named(Path(loaded.origin))))
+            return found.file if found.fingerprint == loaded.fingerprint else None
+        return None
 
     def _inside(self, loaded: Loaded, root: str) -> Iterator[Problem]:
         """What is wrong with the experiences in directories that this one runs."""

@@ -88,7 +88,9 @@ class Jobs:
 
             still_there(root, row.id)
         if loaded is None:
-            loaded = self._app.definitions.loaded({**row.document, "kind": row.kind}, root=root)
+            from .runs.pinned import pinned
+
+            loaded = pinned(self._app, row)
         if executor is None:
             await self.ready(loaded)
         state = context.get("variables")

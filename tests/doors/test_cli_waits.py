@@ -72,6 +72,22 @@ def test_what_is_printed_goes_on_to_the_end(project):
     assert '· ask  got {"approved":true,"by":"ann","note":"fine"}' in shown
 
 
+def test_a_run_whose_tools_have_changed_is_told_at_the_line_of_its_file_while_that_says_the_same(project):
+    file = project.write("ask.yaml", ASK)
+    assert project("run", "ask.yaml", "--id", "a").code == 4
+    assert project("runs", "approve", "a").code == 0
+    tools = project.home / "rw_cli_tools.py"
+    tools.write_text(tools.read_text().replace("def upper(text", "def upper(words"))
+    told = project("validate", "ask.yaml").err
+    assert "ask.yaml:3:88: nodes[1].params: required argument 'words' of tool 'upper' is missing" in told
+    for command in ("resume", "runs fork"):
+        done = project(*command.split(), "a")
+        assert (done.code, done.err) == (3, told), command
+    file.write_text(ASK.replace("Ship it?", "Ship it now?"))
+    done = project("resume", "a")
+    assert "nodes[1].params: required argument 'words' of tool 'upper' is missing" in done.err.splitlines()
+
+
 def test_a_refusal_fails_the_run(project):
     project.write("ask.yaml", ASK)
     assert project("run", "ask.yaml", "--id", "a").code == 4

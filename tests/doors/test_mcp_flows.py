@@ -233,7 +233,9 @@ def test_a_flow_that_is_not_sound_is_told_once_however_often_the_toolbox_changes
             list(flows.offered())
 
     asyncio.run(case())
-    assert len([row for row in caplog.records if "bad.yaml is not offered" in row.getMessage()]) == 1
+    (told,) = [row.getMessage() for row in caplog.records if "bad.yaml is not offered" in row.getMessage()]
+    assert f"{served.home / 'flows' / 'bad.yaml'}:3:9: nodes[0]" in told
+    assert "\n    nodes: [{id: a, type: tool}]\n            ^" in told
 
 
 def test_a_stored_chain_whose_transform_is_not_registered_yet_is_left_out_and_hides_no_other(

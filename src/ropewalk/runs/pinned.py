@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidFlow, NotFound, Problem
@@ -28,7 +29,9 @@ def known(store: Store, run_id: str) -> RunRow:
 
 def pinned(app: App, row: RunRow) -> Loaded:
     """The definition that a run was started with, or upgraded to."""
-    return app.definitions.loaded({**row.document, "kind": row.kind}, root=(row.context or {}).get("root"))
+    context = row.context or {}
+    loaded = app.definitions.loaded({**row.document, "kind": row.kind}, root=context.get("root"))
+    return replace(loaded, origin=context.get("file")) if loaded.file is None else loaded
 
 
 def other(app: App, row: RunRow, source: Source) -> Loaded:

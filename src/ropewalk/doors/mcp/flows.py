@@ -17,6 +17,8 @@ from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
 from ...expr import TRANSFORMS
 from ...ir import bodies
+from ...source import render
+from ...told import problems_of
 from ...values import Json, digest
 from .answers import failed, flow_failed, given
 from .execution import Execute, executed
@@ -112,9 +114,9 @@ class Flows:
         try:
             return load()
         except (InvalidFlow, NotFound) as error:
-            self.broken[name] = str(error)
-            if str(error) != before:  # it is looked at again whenever tools or transforms change
-                log.warning("%s is not offered: %s", name, error)
+            self.broken[name] = why = "\n".join(map(render, problems_of(error))) or str(error)
+            if why != before:  # it is looked at again whenever tools or transforms change
+                log.warning("%s is not offered:%s%s", name, "\n" if "\n" in why else " ", why)
             return None
 
     # --- how they are called
