@@ -9,30 +9,24 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..engine.engine import Engine
 from ..errors import RopewalkError
 from ..journal.journal import Entry
-from ..journal.memory import MemoryStore
-from ..tools.bound import Bound, Rules, bind_route
-from ..tools.route import Args, OnProgress, Route
+from ..tools.route import Args, OnProgress
 from ..values import Json, fresh, replaced
-from .pinned import known, pinned
+from .pinned import known
+from .played import PATIENCE, Instead, play
 from .steps import too_late
 
 if TYPE_CHECKING:
     from ..app import App
 
-PATIENCE: Final = 5.0
-"""Seconds; what is known by then is told."""
 _ATTEMPT: Final = re.compile(r"@\d+")
 _FAILED: Final = ("call_failed", "attempt")
 _DONE: Final = ("call", "node", "ending", "offer")
 
 
-class _Listener:
-    """In the place of every tool: gives what is recorded, and keeps what it was asked with."""
-
-    version = 0
+class _Listener(Instead):
+    """Gives what is recorded, and keeps what it was asked with."""
 
     def __init__(self, run_id: str, history: Iterable[Entry]) -> None:
         self._run_id = run_id
@@ -44,18 +38,12 @@ class _Listener:
                 known[_ATTEMPT.sub("", entry.path)] = entry.data
         self.asked: dict[str, Args] = {}
 
-    def bind(self, tool_id: str) -> Bound:
-        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-            path = (key or "").removeprefix(f"{self._run_id}/")
-            self.asked[path] = fresh(args)
-            if path not in self._gives:
-                raise _Failure(self._fails.get(path, {}).get("message", "not recorded"))
-            return fresh(self._gives[path])
-
-        return bind_route(tool_id, None, None, Route(send=send), Rules())
-
-    async def __call__(self, tool_id: str, args: Args) -> Json:
-        raise NotImplementedError("calls are bound here, so that it is known which one is meant")
+    async def send(self, args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        path = (key or "").removeprefix(f"{self._run_id}/")
+        self.asked[path] = fresh(args)
+        if path not in self._gives:
+            raise _Failure(self._fails.get(path, {}).get("message", "not recorded"))
+        return fresh(self._gives[path])
 
 
 class _Failure(Exception):
@@ -70,17 +58,13 @@ async def arguments(app: App, run_id: str) -> Mapping[str, Json]:
     row = known(app.store, run_id)
     history = app.runs.history(run_id)
     listener = _Listener(run_id, history)
-    job = await app.jobs.again(row, executor=listener, loaded=pinned(app, row))
-    job.caller, job.park, job.secrets = listener, True, {}
-    store = MemoryStore(durable=True)
-    log = await store.open(job.new)
-    log.past.update({(entry.path, entry.kind): entry for entry in _past(history)})
+    job, _, playing = await play(app, row, listener, _past(history), park=True)
     try:
         async with asyncio.timeout(PATIENCE):
-            await Engine(store).drive(job, log)
+            await playing
     except (TimeoutError, RopewalkError):
         pass  # where the journal ends, or what it has no longer fits: what was asked until then stands
-    return {path: replaced(args, job.secrets) for path, args in listener.asked.items()}
+    return {path: replaced(args, job.secrets or {}) for path, args in listener.asked.items()}
 
 
 def _past(history: Iterable[Entry]) -> Iterable[Entry]:

@@ -10,16 +10,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from ..engine.engine import Engine
 from ..errors import RopewalkError
 from ..events import Event
 from ..journal.journal import RunRow
-from ..journal.memory import MemoryStore
-from ..tools.bound import Bound, Rules, bind_route
-from ..tools.route import Args, OnProgress, Route
+from ..tools.route import Args, OnProgress
 from ..values import Json
-from .arguments import PATIENCE
-from .pinned import pinned
+from .played import PATIENCE, Instead, play
 
 if TYPE_CHECKING:
     from ..app import App
@@ -29,23 +25,15 @@ _STILL: Final = 100
 _NOT_RUN: Final = ("ending", "offer")
 
 
-class _Nobody:
-    """In the place of every tool: a call that is not recorded never comes back."""
-
-    version = 0
+class _Nobody(Instead):
+    """A call that is not recorded never comes back."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def bind(self, tool_id: str) -> Bound:
-        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-            self.asked += 1
-            await asyncio.Event().wait()
-
-        return bind_route(tool_id, None, None, Route(send=send), Rules())
-
-    async def __call__(self, tool_id: str, args: Args) -> Json:
-        raise NotImplementedError("calls are bound here")
+    async def send(self, args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        self.asked += 1
+        await asyncio.Event().wait()
 
 
 def let_go(row: RunRow) -> bool:
@@ -63,12 +51,9 @@ def remains(app: App, row: RunRow) -> dict[str, Json] | None:
 async def _played(app: App, row: RunRow) -> dict[str, Json] | None:
     nobody, events = _Nobody(), list[Event]()
     try:
-        job = await app.jobs.again(row, executor=nobody, loaded=pinned(app, row), on_event=events.append)
-        job.caller, job.secrets = nobody, {}
-        store = MemoryStore(durable=True)
-        log = await store.open(job.new)
-        log.past.update({(e.path, e.kind): e for e in app.runs.history(row.id) if e.kind not in _NOT_RUN})
-        playing = asyncio.ensure_future(Engine(store).drive(job, log))
+        past = (entry for entry in app.runs.history(row.id) if entry.kind not in _NOT_RUN)
+        _, store, played = await play(app, row, nobody, past, on_event=events.append)
+        playing = asyncio.ensure_future(played)
         still, before = 0, (-1, -1)
         end = time.monotonic() + PATIENCE
         while still < _STILL and not playing.done() and time.monotonic() < end:
