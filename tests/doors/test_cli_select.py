@@ -57,7 +57,18 @@ def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
     exported = project("tools", "learnt", "--json").data
     assert exported["learnt"][0]["request"] == "shout at the neighbours"
     assert project("tools", "select", "how do I shout at neighbours", "--json").data["results"][0]["name"] == "upper"
+    tools = project.home / "rw_cli_tools.py"
+    before = tools.read_text()
+    tools.write_text(before.replace("def upper(", "def louder("))
+    assert "upper" in project("tools", "learnt", "upper").out, "it stays when its tool goes"
+    for words in (("louderr",), ("louderr", "--forget")):
+        wrong = project("tools", "learnt", *words)
+        assert (wrong.code, wrong.out) == (2, "")
+        assert "error: no tool 'louderr'; did you mean 'louder'?" in wrong.err
+    assert "did you mean 'upper'?" in project("tools", "learnt", "uper").err
+    assert "nothing was learnt yet" in project("tools", "learnt", "louder").out
     assert "forgot 1 request" in project("tools", "learnt", "upper", "--forget").out
+    tools.write_text(before)
     assert project("tools", "learnt", "--json").data == {"tools": {}, "learnt": []}
 
 

@@ -15,10 +15,12 @@ from .answer import Answer
 from .exits import UsageError
 from .interrupts import Interrupts
 from .options import Json, Project
-from .session import with_app
+from .session import directory, with_app
 from .table import columns, first_line, moment
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ...app import App
 
 Strategy = Annotated[str | None, Parameter(help="hybrid (default), exact, fuzzy, semantic, intent or legacy_hybrid.")]
@@ -114,6 +116,8 @@ def learnt(
     """Show how often tools succeeded and what was learnt from it; --json exports it, --forget deletes it."""
 
     async def work(app: App, _: Interrupts) -> Answer:
+        if tool is not None:
+            await _check_tool(app, tool, project)
         if forget:
             gone = app.selector.forget(tool)
             return Answer(data={"forgotten": gone}, text=f"forgot {gone} request{'' if gone == 1 else 's'}")
@@ -131,6 +135,23 @@ def learnt(
         return Answer(data={"tools": shown, "learnt": uses}, text="\n".join(text))
 
     return with_app(work, project=project, tools=False)
+
+
+async def _check_tool(app: App, tool: str, project: Path | None) -> None:
+    """NotFound for a tool that there is not, unless something was learnt of it: that stays when a tool goes. Those of
+    a server that is not there may be any."""
+    known = {use.tool for use in app.selector.learnt()} | app.selector.stats().keys()
+    if tool in known:
+        return
+    from ...app import App
+
+    async with App.open(directory(None, project), store="memory") as whole:
+        try:
+            await whole.toolbox.find(tool)
+        except NotFound as error:
+            if tool.partition(":")[0] not in whole.toolbox.failures:
+                near = None if error.why else closest(tool, (*known, *whole.toolbox.ids()))
+                raise NotFound("tool", tool, suggestion=near, why=error.why) from None
 
 
 def _explained(one: dict[str, Any], query: str) -> list[str]:
