@@ -26,6 +26,7 @@ WRONG: list[Any] = [
 CHAIN = {"kind": "chain", "id": "c", "nodes": [{"id": "a", "type": "tool", "tool": "up", "params": {"text": "x"}}]}
 INSIDE = {
     "App": {"check", "ensure", "learn", "connect_for", "execute", "loaded"},
+    "App.runs": {"attended", "current", "result", "standing", "version"},
     "Toolbox": {"connect_for", "take_tools"},
 }
 """What takes things of the inside and is called by other parts of it."""
@@ -168,6 +169,11 @@ async def _app(**given: Any) -> None:
             lambda: Runner(Toolbox([up])).run_chain_with_progress([ChainStep("up", {"text": "x"})], "f"),
             "on_progress: must be a function, not str",
         ),
+        (lambda: App(model=5), "model: must be an object with the method turn, not int"),
+        (lambda: App("memory").runs.list(limit=-1), "limit: must be a whole number from 0, not -1"),
+        (lambda: App("memory").runs.list(text=5), "text: must be a string or None, not int"),
+        (lambda: App("memory").runs.prune(status=5), "status: must be a status or a list of them, not int"),
+        (lambda: App("memory").runs.fork("r", at="a"), "at: must be a list of strings, not str"),
         (lambda: _app(on_event=5), "on_event: must be a function of an event, not int"),
         (lambda: _app(variables=5), "variables: must be an object of values by name, not int"),
     ],

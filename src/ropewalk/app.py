@@ -14,7 +14,7 @@ from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, check_run_id, new_run_id
 from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
-from .errors.given import must_be
+from .errors.given import having, must_be
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
 from .ir import Flow
@@ -89,7 +89,7 @@ class App(Selecting):
         self._address, self._directory, self._sync = named_store(store), directory, sync
         self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
         if model is not None:
-            self.model = model
+            self.model = having("turn", model=model)
         self._store: Store | None = None
         self._engine: Engine | None = None
         self.distributed, self.settings = engine_named(engine) == "dbos", settings

@@ -54,8 +54,6 @@ class Jobs:
         caller = self.caller(executor, loaded)
         if executor is None and (loaded.fingerprint, self._app.toolbox.version, loaded.root) not in self._sound:
             await self.ready(loaded)
-        if on_event is not None and not callable(on_event):
-            raise wants("on_event", "a function of an event", on_event)
         if run_id is not None:
             check_json(run_id, "run id")
         input = check_input(loaded.flow, input)
@@ -156,6 +154,8 @@ class Jobs:
         definition_id: str | None,
         on_event: Callable[[Event], None] | None,
     ) -> Job:
+        if on_event is not None and not callable(on_event):
+            raise wants("on_event", "a function of an event", on_event)
         context: dict[str, Json] = {
             "variables": state,
             "executor": isinstance(caller, ExecutorCaller),

@@ -94,6 +94,14 @@ def must_be(kind: type, **given: object) -> None:
             raise wants(path, f"a {kind.__name__}", one)
 
 
+def having(method: str, **given: Any) -> Any:
+    """The one argument, or InvalidInput where it has no such method."""
+    [(path, one)] = given.items()
+    if isinstance(one, type) or not callable(getattr(one, method, None)):
+        raise wants(path, f"an object with the method {method}", one)
+    return one
+
+
 class ExpressionError(RopewalkError):
     """An expression cannot be read (at parse time) or evaluated (at run time). `at` is the offset in `text`, `line`
     and `column` are the same for people; `others` are what else is wrong with the same text of a document."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..dialects.notation import NOTATIONS
 from ..dialects.records import Outcome, outcome
-from ..errors import InvalidValue
+from ..errors.given import must_be
 from ..events import Event
 from ..journal.filters import statuses
 from ..journal.journal import ENDS, STATUSES, Definition, Entry, Pruned, RunRow
 from ..journal.sql_rows import CHUNK
-from ..values import Json, closest
+from ..values import Json
+from . import asked
 from .following import Following
 from .pinned import SAME
 from .standing import STANDINGS, attended, standing, told
@@ -61,16 +62,12 @@ class Runs:
         another: flows that it called as tools. `status` may be several, also `queued`, `interrupted` or `answered`,
         which are runs that are running and have no process (`standing`); `flow` is a definition's id or name; the list
         goes on behind the run `after`."""
-        for one in statuses(status or ()):
-            if one not in (*STATUSES, *STANDINGS):
-                known = (*STATUSES, *STANDINGS)
-                near = closest(one, known)
-                hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
-                raise InvalidValue("status", f"no run has the status {one!r}; {hint}")
-        if kind is not None and kind not in KINDS:
-            near = closest(kind, KINDS)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(KINDS)}"
-            raise InvalidValue("kind", f"no run is one of a {kind!r}; {hint}")
+        asked.texts_or_none(kind=kind, definition_id=definition_id, flow=flow, text=text, after=after)
+        asked.numbers_or_none(since=since, until=until)
+        asked.amount(limit=limit)
+        asked.known_statuses(status, (*STATUSES, *STANDINGS))
+        if kind is not None:
+            asked.one_of(kind=kind, known=KINDS, what=f"no run is one of a {kind!r}")
         find = functools.partial(
             self.store.list_runs,
             kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,
@@ -90,10 +87,12 @@ class Runs:
         return found[:limit]
 
     def row(self, run_id: str) -> RunRow | None:
+        asked.texts(run_id=run_id)
         return self.store.get_run(run_id)
 
     def history(self, run_id: str) -> History:
         """Everything recorded so far, in order."""
+        asked.texts(run_id=run_id)
         live = self.engine.live.get(run_id)
         if live is not None and not self.store.durable:
             return live.entries()
@@ -103,6 +102,7 @@ class Runs:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
 
+        asked.texts(run_id=run_id)
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
             return None
@@ -140,6 +140,7 @@ class Runs:
         references. Found by running it once more in memory with what is recorded: no tool is called."""
         from .arguments import arguments
 
+        asked.texts(run_id=run_id)
         return await arguments(self.app, run_id)
 
     def current(self, row: RunRow) -> str | None:
@@ -167,10 +168,12 @@ class Runs:
 
     def stop(self, run_id: str) -> bool:
         """Stop a run that is running or waiting, in whatever process; True when it was."""
+        asked.texts(run_id=run_id)
         return self.engine.stop(run_id)
 
     def versions(self, kind: str, id: str) -> Versions:
         """Every version of a stored definition that is kept, newest first."""
+        asked.texts(kind=kind, id=id)
         return self.store.list_versions(kind, id)
 
     def waiting(self, run_id: str | None = None) -> Waiting:
@@ -178,6 +181,7 @@ class Runs:
         its run, its path and its node. Raises NotFound for an unknown run."""
         from .answers import waiting
 
+        asked.texts_or_none(run_id=run_id)
         return waiting(self, run_id)
 
     def send(self, run_id: str, event: str, payload: Json = None, *, id: str | None = None, early: bool = True) -> bool:
@@ -185,6 +189,8 @@ class Runs:
         it was there. Not `early` it is refused (NotWaiting) unless the run waits for it now."""
         from .answers import send
 
+        asked.texts(run_id=run_id, event=event)
+        asked.texts_or_none(id=id)
         return send(self, run_id, event, payload, id, early)
 
     def approve(
@@ -200,6 +206,9 @@ class Runs:
         `name`. Gives what was answered; raises NotWaiting when there is none, or more than one."""
         from .answers import approve
 
+        asked.texts(run_id=run_id)
+        asked.texts_or_none(name=name, by=by, note=note)
+        must_be(bool, approved=approved)
         return approve(self, run_id, name, approved, by, note)
 
     def version(self, row: RunRow) -> int | None:
@@ -229,6 +238,8 @@ class Runs:
         """
         from .rerun import retry
 
+        asked.texts(run_id=run_id)
+        asked.names(from_nodes=from_nodes)
         done = await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park)
         return outcome(done)
 
@@ -249,6 +260,9 @@ class Runs:
         other run stays as it is."""
         from .fork import fork
 
+        asked.texts(run_id=run_id)
+        asked.texts_or_none(new_id=new_id)
+        asked.names(at=at)
         return outcome(await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park))
 
     def diff(self, a: str, b: str) -> dict[str, Json]:
@@ -257,6 +271,7 @@ class Runs:
         from .difference import difference
         from .pinned import known, pinned
 
+        asked.texts(a=a, b=b)
         one, other = known(self.store, a), known(self.store, b)
         made = []
         if one.fingerprint != other.fingerprint and one.kind == other.kind:
@@ -268,13 +283,16 @@ class Runs:
         *,
         older_than: float | None = None,
         keep: int | None = None,
-        status: Sequence[str] = (),
+        status: str | Sequence[str] = (),
         dry: bool = False,
     ) -> Pruned:
         """Delete runs that ended more than `older_than` seconds ago, or are not among the newest `keep`, with all
         that is recorded of them; with `dry` only say how many and how much."""
+        asked.numbers_or_none(older_than=older_than)
+        asked.amount_or_none(keep=keep)
+        asked.known_statuses(status, STATUSES)
         before = None if older_than is None else time.time() - older_than
-        pruned = self.store.prune(before=before, keep=keep, status=status, dry=dry)
+        pruned = self.store.prune(before=before, keep=keep, status=statuses(status or ()), dry=dry)
         if pruned.runs and not dry:
             from .retention import forget
 
@@ -285,11 +303,14 @@ class Runs:
         """Everything the store holds of a run and its parts; what is recorded of secrets is their names."""
         from .export import export
 
+        asked.texts(run_id=run_id)
         return export(self.store, run_id)
 
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
         """Its events so far and as they are recorded, until the run has ended, or waits without a process, or its
         process is gone: the last event is run.finished, run.waiting or run.interrupted."""
+        asked.texts(run_id=run_id)
+        asked.numbers_or_none(poll=poll)
         following = Following(self, run_id, poll=poll)
         while not following.over:
             for event in await following.look():
