@@ -264,8 +264,7 @@ class App(Selecting):
         from .fitting import flow_tool
 
         loaded = self.load(source)
-        handler = {"caller": self.jobs.caller(None, loaded), "ready": lambda: self.jobs.ready(loaded)}
-        return flow_tool(loaded, handler, lambda: self.engine, self.definitions.cards, name, description)
+        return flow_tool(loaded, self.jobs, lambda: self.engine, self.definitions.cards, name, description)
 
     # --- runs ---------------------------------------------------------------------------------
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .check import UNKNOWN_TOOL, ToolCard
 from .config.workplace import Rate
 from .dialects.agent_flow import MODEL
-from .engine.flowtool import FlowTool, cycle, flow_of, input_schema_of, tool_name
+from .engine.flowtool import FlowTool, Missing, cycle, flow_of, input_schema_of, tool_name
 from .errors import ConfigError, InvalidInput, InvalidValue, Problem, ToolError
 from .errors.given import wants
 from .expr.ast import Ref
@@ -19,6 +19,9 @@ from .schema import compile_schema
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
 from .values import Json, check_json, closest, complaints
+
+if TYPE_CHECKING:
+    from .jobs import Jobs
 
 KEPT: Final = 10_000  # cards
 _BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directories and agents
@@ -84,10 +87,8 @@ def tools_of(body: Graph) -> set[str]:
     return {node.op.tool for node in calls_of(body)}
 
 
-def flow_tool(
-    loaded: Any, handler: dict[str, Any], engine: Any, cards: Cards, name: str | None, description: str | None
-) -> Tool:
-    """A compiled definition as a tool; `handler` says who calls its own tools and what is to be done before a run."""
+def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | None, description: str | None) -> Tool:
+    """A compiled definition as a tool; `jobs` are those of the app whose tools and model it has."""
     flow, compiled = loaded.flow, loaded.compiled
     own = tool_name(loaded.name) if name is None else name
     runs = FlowTool(
@@ -99,7 +100,9 @@ def flow_tool(
         render=compiled.render,
         engine=engine,
         missing=lambda seen: _missing(flow, cards.toolbox, seen),
-        **handler,
+        models=lambda seen: models_asked(flow, cards.toolbox, jobs.model_missing, seen),
+        caller=jobs.caller(None, loaded),
+        ready=lambda: jobs.ready(loaded),
     )
     said = str(loaded.document.get("description") or "") if description is None else description
     gives = output_of(flow, cards)
@@ -205,18 +208,18 @@ def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
         return None
 
 
-def asks_model(flow: Flow, toolbox: Toolbox) -> bool:
-    """Whether a flow asks a model, itself or through the flows that it calls as tools."""
-    left, seen = [flow], set[str]()
-    while left:
-        for id in tools_of(left.pop().body) - seen:
-            seen.add(id)
-            if id == MODEL:
-                return True
-            inner = None if is_local(id) else flow_of(_known(id, toolbox))
-            if inner is not None:
-                left.append(inner.flow)
-    return False
+def models_asked(flow: Flow, toolbox: Toolbox, own: Missing, seen: set[int] | None = None) -> list[Missing]:
+    """What says why the model cannot be asked, of each model that a flow asks: `own` of what it asks itself, and what
+    the flows have that it calls as tools, each with the tools and the model of its own app."""
+    seen, found = set[int]() if seen is None else seen, list[Missing]()
+    for tool in tools_of(flow.body):
+        if tool == MODEL:
+            found.append(own)
+        inner = None if is_local(tool) else flow_of(_known(tool, toolbox))
+        if inner is not None and inner.models is not None and id(inner) not in seen:
+            seen.add(id(inner))
+            found += inner.models(seen)
+    return found
 
 
 def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .engine.engine import Job, new_run_id
+from .engine.flowtool import Missing
 from .errors import ModelError, NoExecutor, Problem
 from .errors.given import wants
 from .events import Event
-from .fitting import asks_model, check_input
+from .fitting import check_input, models_asked
 from .journal.journal import Log, NewRun, RunRow
 from .tools.executor import ExecutorCaller
 from .tools.runner import check_request
@@ -111,8 +112,8 @@ class Jobs:
             return
         await app.connect_for(loaded.flow)
         app.ensure(loaded, unknown_tools="problem")
-        if asks_model(loaded.flow, app.toolbox):
-            why = await asyncio.to_thread(self.model_missing)
+        if asked := self.models(loaded):
+            why = await asyncio.to_thread(_why, asked)
             if why is not None:
                 raise ModelError(why)
         if len(self._sound) >= KEPT:
@@ -121,10 +122,14 @@ class Jobs:
 
     def doubted(self, loaded: Loaded, checked: Checked) -> Checked:
         """What the check found, and that the model cannot be asked which the definition asks."""
-        why = self.model_missing() if asks_model(loaded.flow, self._app.toolbox) else None
+        why = _why(self.models(loaded))
         if why is None:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
+
+    def models(self, loaded: Loaded) -> list[Missing]:
+        """What says why a model that the definition asks, also through flows it calls, cannot be asked."""
+        return models_asked(loaded.flow, self._app.toolbox, self.model_missing)
 
     def model_missing(self) -> str | None:
         """Why agents cannot ask their model here, as far as that is known without asking it. Workers have a model of
@@ -183,3 +188,8 @@ class Jobs:
             state=state,
             watcher=on_event,
         )
+
+
+def _why(asked: Iterable[Missing]) -> str | None:
+    """Why one of these models cannot be asked."""
+    return next((why for missing in asked if (why := missing()) is not None), None)

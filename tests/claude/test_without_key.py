@@ -151,3 +151,56 @@ def test_in_python_too_also_through_a_flow_that_has_an_agent_as_a_tool() -> None
             assert (await app.validate(agent)).warnings == ()
 
     asyncio.run(body())
+
+
+def calls(*tools: str) -> dict[str, Any]:
+    nodes = [{"id": f"n{i}", "type": "tool", "tool": name} for i, name in enumerate(tools)]
+    return {"kind": "chain", "id": "c", "name": "c", "nodes": nodes}
+
+
+HELPER = {"kind": "agent", "name": "helper", "prompt": "hello"}
+
+
+def test_a_flow_of_another_app_asks_the_model_of_that_one() -> None:
+    async def case() -> None:
+        other = App("memory", model=ScriptedModel("hi"))
+        async with other, App("memory", tools=[other.as_tool(HELPER, name="inner")]) as app:
+            assert not (await app.validate(calls("inner"))).warnings
+            assert (await app.run(calls("inner"))).status == "completed"
+
+    asyncio.run(case())
+
+
+def test_and_has_the_tools_of_that_one() -> None:
+    @tool
+    def same() -> str:
+        return "no agent"
+
+    async def case() -> None:
+        other = App("memory", tools=[same])
+        async with other, App("memory", tools=[other.as_tool(calls("same"), name="inner")]) as app:
+            app.toolbox.register(app.as_tool(HELPER, name="same"))
+            assert (await app.run(calls("inner"))).status == "completed"
+
+    asyncio.run(case())
+
+
+def test_one_whose_own_app_cannot_ask_its_model_is_refused_before_a_call() -> None:
+    called = []
+
+    @tool
+    def first() -> str:
+        called.append(1)
+        return "x"
+
+    async def case() -> None:
+        async with App("memory") as other:
+            other.toolbox.register(other.as_tool(HELPER, name="ask"))
+            inner = other.as_tool(calls("ask"), name="inner")
+            async with App("memory", tools=[first, inner], model=ScriptedModel("hi")) as app:
+                assert [one.message for one in (await app.validate(calls("first", "inner"))).warnings] == [SAID]
+                with pytest.raises(ModelError, match=SAID):
+                    await app.run(calls("first", "inner"))
+
+    asyncio.run(case())
+    assert called == []

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..errors import FlowFailed, InvalidFlow, Problem
 from ..ir import Flow
@@ -27,6 +27,8 @@ from .program import Program, compile_flow
 from .run import Ending
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+Missing: TypeAlias = Callable[[], str | None]
+"""What says why a model cannot be asked; None of one that can be."""
 _inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("ropewalk_flow_tools", default=())
 """The flow tools that are running around the current call: (id, fingerprint) of each, outermost first."""
 
@@ -37,7 +39,8 @@ class FlowTool(Routed):
     `caller` calls its tools; `given` says that this is no toolbox of an app's, so that only whoever has it can
     go on with a run. `ready` is awaited before each run (connect what is missing, refuse what is wrong).
     `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
-    has, those of flows inside it too, but for the flows in the set it is handed, which it adds to.
+    has, `models` what says why a model that it asks cannot be, those of flows inside it too, but for the flows in the
+    set they are handed, which they add to.
     """
 
     def __init__(
@@ -54,10 +57,11 @@ class FlowTool(Routed):
         ready: Callable[[], Awaitable[None]] | None = None,
         engine: Flows = None,
         missing: Callable[[set[str]], list[str]] | None = None,
+        models: Callable[[set[int]], list[Missing]] | None = None,
     ) -> None:
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
-        self.missing = missing
+        self.missing, self.models = missing, models
         self._program: Program | None = None
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 

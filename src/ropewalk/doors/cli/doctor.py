@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from ...config import Config, find, read_config
 from ...errors import ConfigError, RopewalkError
 from ...errors.given import install
-from ...fitting import asks_model, misplaced
+from ...fitting import misplaced
 from ...frozen import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.blobs import ASK
@@ -255,10 +255,10 @@ def _agents_in(app: App, home: Path) -> Iterator[Path]:
             if file.suffix not in _DEFINITIONS or not file.is_file() or file.stat().st_size > app.limits.file_size:
                 continue
             try:
-                flow = app.load(file).flow
+                loaded = app.load(file)
             except RopewalkError:  # some other file, or a definition that `validate` says more of
                 continue
-            if asks_model(flow, app.toolbox):
+            if app.jobs.model_missing in app.jobs.models(loaded):
                 yield file
 
 
