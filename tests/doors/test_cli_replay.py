@@ -134,3 +134,14 @@ nodes:
     assert inside["flow"]["kind"] == "chain"
     assert project("runs", "export", "nope", "--as-test").code == 2
     assert [row["id"] for row in project("runs", "ls", "--all", "--json").data] == ["r"]
+
+
+def test_a_run_that_was_stopped_makes_no_case(project) -> None:
+    project.write("w.yaml", "kind: chain\nname: w\nnodes: [{id: w, type: wait, approval: ok?}]\n")
+    assert project("run", "w.yaml", "--id", "w").code == 4
+    assert project("runs", "stop", "w").code == 0
+    done = project("runs", "export", "w", "--as-test")
+    said = "it was ended from outside (stopped), which no test does again; `ropewalk runs retry w` goes on with it"
+    assert (done.code, done.out) == (2, "")
+    assert f"run w makes no case: {said}" in done.err
+    assert project("runs", "export", "w").code == 0, "all that is recorded of it is there to be had"

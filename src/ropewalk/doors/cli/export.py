@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 from cyclopts import Parameter
@@ -19,6 +20,8 @@ from .session import unknown_run, with_app, without_tools
 
 if TYPE_CHECKING:
     from ...app import App
+
+_FROM_OUTSIDE: Final = ("stopped", "parked")
 
 
 def export(
@@ -74,6 +77,10 @@ def _case(run_id: str, *, flow: Path | None, output: Path | None, store: str | N
             raise unknown_run(app, run_id)
         if row.status not in ENDS:
             raise UsageError(f"run {run_id} is {row.status}; a case is made of a run that has ended")
+        if row.status in _FROM_OUTSIDE:
+            why = f"run {run_id} makes no case: it was ended from outside ({row.status}), which no test does again"
+            retry = f"; `ropewalk runs retry {quote(run_id)}` goes on with it to an end of its own"
+            raise UsageError(why + (retry if row.status == "stopped" else ""))
         loaded = app.definitions.loaded({**row.document, "kind": row.kind}, root=(row.context or {}).get("root"))
         return await case_of(row, app.runs.history(run_id), loaded, named or {"kind": row.kind, **row.document})
 
