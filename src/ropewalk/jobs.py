@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .check import UNKNOWN_TOOL
 from .engine.engine import Job, new_run_id
 from .engine.flowtool import Missing
 from .errors import ModelError, NoExecutor, Problem
@@ -38,6 +39,7 @@ class Jobs:
         self._app = app
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
+        self._checked: tuple[str, int, str | None] | None = None
 
     async def new(
         self,
@@ -111,7 +113,8 @@ class Jobs:
         if key in self._sound:
             return
         await app.connect_for(loaded.flow)
-        app.ensure(loaded, unknown_tools="problem")
+        if self._checked != (loaded.fingerprint, app.toolbox.version, loaded.root):
+            app.ensure(loaded, unknown_tools="problem")
         if asked := self.models(loaded):
             why = await asyncio.to_thread(_why, asked)
             if why is not None:
@@ -119,6 +122,12 @@ class Jobs:
         if len(self._sound) >= KEPT:
             self._sound.clear()
         self._sound.add((loaded.fingerprint, app.toolbox.version, loaded.root))
+
+    def checked(self, loaded: Loaded, found: Checked) -> None:
+        """What was found by a check of all there is to say of a file, `ready` need not look for once more."""
+        known = not any(one.keyword == UNKNOWN_TOOL for one in found.warnings)
+        if known and not found.problems and (loaded.root is not None or not loaded.compiled.local):
+            self._checked = (loaded.fingerprint, self._app.toolbox.version, loaded.root)
 
     def doubted(self, loaded: Loaded, checked: Checked) -> Checked:
         """What the check found, and that the model cannot be asked which the definition asks."""

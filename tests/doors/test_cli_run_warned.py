@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
+
+from ropewalk import App, tool
+from ropewalk.definitions import Definitions
+from ropewalk.errors import InvalidFlow
 
 MISSPELT = """\
 nodes:
@@ -45,3 +52,35 @@ def test_an_errors_text_is_shown_up_to_a_length_and_kept_whole(project):
     assert "x" * 100_000 in project("run", "long.yaml", "--json").out
     called = project("tools", "call", "fail", "why=" + "x" * 100_000)
     assert 2000 < len(called.out) + len(called.err) < 4000
+
+
+def test_what_was_checked_to_warn_is_not_checked_again_to_run_unless_tools_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @tool
+    def up(text: str) -> str:
+        return text.upper()
+
+    seen = []
+    check = Definitions.check
+
+    def counted(self: Definitions, loaded: Any, **named: Any) -> Any:
+        seen.append(named["unknown_tools"])
+        return check(self, loaded, **named)
+
+    monkeypatch.setattr(Definitions, "check", counted)
+    document = {"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": "up", "params": {"text": "x"}}]}
+
+    async def case() -> None:
+        async with App("memory", tools=[up]) as app:
+            loaded = app.load(document)
+            app.jobs.checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
+            assert (await app.run(loaded)).status == "completed"
+            assert seen == ["certain"]
+            app.toolbox.remove("up")
+            app.jobs.checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
+            with pytest.raises(InvalidFlow, match="unknown tool 'up'"):
+                await app.run(loaded)
+            assert seen[1:] == ["certain", "problem"]
+
+    asyncio.run(case())

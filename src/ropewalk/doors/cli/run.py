@@ -108,6 +108,7 @@ async def _warned(app: App, source: Path, given: Collection[str]) -> Source:
     try:
         loaded = await app.definitions.connected(source, app.connect_for)
         checked = app.definitions.check(loaded, unknown_tools="certain")
+        app.jobs.checked(loaded, checked)
     except RopewalkError:
         return source  # whoever runs it meets this again, and tells
     if not checked.problems:
