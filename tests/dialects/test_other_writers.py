@@ -226,3 +226,24 @@ def test_a_map_over_the_first_items_is_one_over_a_list_that_is_cut(kind: str) ->
     result = NULL if kind == "experience" else Ref("out", ("m",))  # which gives its state
     made = replace(chain, body=replace(chain.body, result=result))
     assert "$index < 2" in str(write(made, kind))
+
+
+def test_refusals_call_nodes_as_the_document_does() -> None:
+    nodes = [{"id": "p", "type": "parallel", "nodes": [{"id": "d", "type": "delay", "delay": 1}]}]
+    rounds = {"kind": "chain", "mode": "loop", "nodes": [{"id": "t", "type": "tool", "tool": "x", "outputVar": "v"}]}
+    told = []
+    for document in ({"kind": "chain", "nodes": nodes}, rounds):
+        with pytest.raises(InvalidFlow) as refused:
+            write(NOTATIONS["chain"].compile(document).flow, "composition")
+        told += [str(problem) for problem in refused.value.problems]
+    assert "p: compositions have no parallel nodes" in told
+    assert "rounds: mode: loop has no place in a composition" in told
+    kept = [{"id": "t", "type": "tool", "tool": "x", "outputVar": "v"}]
+    with pytest.raises(InvalidFlow, match=r"keep nothing \(outputVar, writes, into\)"):
+        write(NOTATIONS["chain"].compile({"kind": "chain", "nodes": kept}).flow, "composition")
+    merged = [{"id": "m", "type": "merge", "sources": ["$input.a", "$input.b"]}]
+    composition = {"kind": "composition", "nodes": merged, "outputSchema": {"type": "object"}}
+    with pytest.raises(InvalidFlow) as refused:
+        write(NOTATIONS["composition"].compile(composition).flow, "experience")
+    assert "m: experiences have no merge nodes" in str(refused.value)
+    assert "outputSchema has no place in an experience" in str(refused.value)

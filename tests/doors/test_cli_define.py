@@ -165,7 +165,7 @@ def test_what_another_notation_cannot_hold_is_told_at_its_line(project):
     project.write("c.yaml", "kind: chain\nnodes:\n  - {id: a, type: delay, delay: 5}\n")
     done = project("convert", "c.yaml", "--to", "composition")
     assert done.code == 3
-    assert "c.yaml:3:5: a: compositions have no sleep nodes" in done.err
+    assert "c.yaml:3:5: a: compositions have no delay nodes" in done.err
 
 
 def test_a_python_file_is_no_document(project):

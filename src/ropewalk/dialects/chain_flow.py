@@ -19,6 +19,11 @@ from .fields import join, say
 
 ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "iteration", "error", "secret"))
 LABELS: Final = {
+    "block": "parallel",  # what a kind of node is called, too, for whatever refuses one
+    "branch": "condition",
+    "compute": "transform",
+    "sleep": "delay",
+    "hidden": "mode: loop",
     "args": "params",
     "when": "condition",
     "value": "condition",

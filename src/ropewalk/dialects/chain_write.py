@@ -111,7 +111,7 @@ class ChainWriter(FlowWriter[Around]):
     def node(self, node: Node, around: Around) -> Fields:
         path = f"{around.path}{node.id}"
         if node.meta.hidden:
-            self.refuse(path, "a hidden node has no place in a chain")
+            self.refuse_hidden(node, path)
         if node.gate is not None:
             self.refuse(path, "a gate has no place in a chain; say it as a condition (when)")
         self.refuse_unheld(node, path)

@@ -62,7 +62,7 @@ class CompositionCompiler(Binder[Within]):
         body = self.region(self.document.nodes, Ref("input"))
         schema = fields.get("outputSchema")
         if schema is not None:
-            labels = {"value": ""}
+            labels = {"value": "", "hidden": "outputSchema"}
             last = Node(
                 id=self.free("output"),
                 op=Validate(value=body.result, schema=schema, place="output"),
@@ -253,7 +253,7 @@ def _labels(node: ComposerNode) -> dict[str, str]:
     """The document's names for the parts of a node."""
     mapped = node.get("inputMapping") is not None
     value = {"merge": "sources", "validate": "inputMapping" if mapped else "schema", "transform": "transform"}
-    labels = {**LABELS, "value": value.get(node.type, "expression")}
+    labels = {**LABELS, "value": value.get(node.type, "expression"), "branch": node.type, "compute": node.type}
     if node.type == "transform" and "transformType" in node.fields:
         labels["value"] = "config"
     if "items" not in node.fields and not _per_call(node) and mapped:

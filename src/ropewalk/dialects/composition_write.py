@@ -32,7 +32,7 @@ HELD: Final[dict[type[Any], tuple[str, ...]]] = {
 }
 UNSAID: Final = {
     "when": "a composition's nodes are never skipped; put the node into a choice (when)",
-    "writes": "a composition writes no state; read the value where it is needed",
+    "writes": "a composition's nodes keep nothing (outputVar, writes, into); read the value where it is needed",
     "after": "a composition's nodes run one after another",
     "gate": "a gate has no place in a composition",
 }
@@ -84,7 +84,7 @@ class CompositionWriter(FlowWriter[Around]):
     def node(self, node: Node, around: Around) -> Fields:
         path = f"{around.path}{node.id}"
         if node.meta.hidden:
-            self.refuse(path, "a hidden node has no place in a composition")
+            self.refuse_hidden(node, path)
         for name, why in UNSAID.items():
             if getattr(node, name):
                 self.refuse(path, why)

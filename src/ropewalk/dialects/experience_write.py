@@ -124,8 +124,10 @@ class ExperienceWriter(FlowWriter[Around]):
     def _sound(self, node: Node, path: str) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", node.id, re.ASCII):
             self.refuse(path, "an id in an experience is letters, digits and underscores")
-        if node.meta.hidden or node.gate is not None:
-            self.refuse(path, "a gate or a hidden node has no place in an experience")
+        if node.meta.hidden:
+            self.refuse_hidden(node, path)
+        if node.gate is not None:
+            self.refuse(path, "a gate has no place in an experience")
         if node.when is not None:
             self.refuse(path, CHOSEN)
         self.refuse_unheld(replace(node, gate=None, when=None), path)

@@ -92,8 +92,13 @@ class FlowWriter(Generic[Around]):
                     of = type(value).__name__.lower()
                     self.refuse(path, f"{self.kind}s have no word for {WORDS.get((of, name), f'{name!r} of a {of}')}")
 
+    def refuse_hidden(self, node: Node, path: str) -> None:
+        what = node.meta.labels.get("hidden", "a hidden node")
+        self.refuse(path, f"{what} has no place in {'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}")
+
     def refuse_op(self, node: Node, path: str, instead: str = "") -> None:
-        said = f"{self.kind}s have no {type(node.op).__name__.lower()} nodes"
+        kind = type(node.op).__name__.lower()
+        said = f"{self.kind}s have no {node.meta.labels.get(kind, kind)} nodes"
         self.refuse(path, f"{said}; {instead}" if instead else said)
 
     # --- values ---------------------------------------------------------------------------------
