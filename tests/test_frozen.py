@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -226,6 +226,52 @@ def test_what_it_does_not_do_is_refused_when_the_class_is_made() -> None:
             """A field that is not given."""
 
             x: int = field(default=0, init=False)
+
+    with pytest.raises(TypeError, match="each annotation is a field"):
+
+        @dataclass(frozen=True)
+        class Counted:
+            """What belongs to the class is no field."""
+
+            kind: ClassVar[str] = "a"
+
+    with pytest.raises(TypeError, match="without a default stands behind"):
+
+        @dataclass(frozen=True)
+        class Disordered:
+            """Arguments by place that may be left out come last."""
+
+            x: int = 0
+            y: int
+
+    with pytest.raises(ValueError, match="all would share the default of tags"):
+
+        @dataclass(frozen=True)
+        class Shared:
+            """A list for all."""
+
+            tags: list[str] = []  # noqa: RUF012 - that is what is refused
+
+
+def test_classes_of_one_shape_keep_their_own_names_and_defaults() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Left:
+        """Its names are those that the code of `__init__` has beside them."""
+
+        made: int
+        put: list[int] = field(default_factory=list)
+
+    @dataclass(frozen=True, slots=True)
+    class Right:
+        """The same shape."""
+
+        set0: str
+        self_: dict[str, int] = field(default_factory=dict)
+
+    assert (Left(1), Right(set0="a")) == (Left(made=1, put=[]), Right("a", {}))
+    assert str(inspect.signature(Right)).startswith("(set0: 'str', self_: 'dict[str, int]' = ")
+    with pytest.raises(TypeError, match=r"Left.__init__\(\) missing 1 required positional argument: 'made'"):
+        Left()  # type: ignore[call-arg]
 
 
 def test_the_standard_library_takes_one_of_ours_for_a_frozen_base() -> None:

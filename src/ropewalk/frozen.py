@@ -1,12 +1,12 @@
 """The standard library's `dataclass`, with frozen classes made in a quarter of the time.
 
 Until Python 3.13 a frozen dataclass costs six calls of `exec`, a quarter of a millisecond; this package has
-dozens, and they were half of its start. Here one `exec` makes `__init__`, the other methods are
-written once. What they do is the same, and `fields`, `replace`, `asdict`, matching and
+dozens, and they were half of its start. Here classes of one shape share the code of `__init__`, the other
+methods are written once. What they do is the same, and `fields`, `replace`, `asdict`, matching and
 pickling work as ever; making an instance is faster. Type checkers see the standard one.
 
-Refused: fields that `__init__` does not take, and a frozen dataclass as a base. Whatever is not
-frozen, or asks for more than these options, is handed to the standard library.
+Refused: annotations that are no field, fields that `__init__` does not take, and a dataclass as a base. Whatever
+is not frozen, or asks for more than these options, is handed to the standard library.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 
@@ -30,6 +32,20 @@ _MADE = _Made()
 _OPTIONS = frozenset(("frozen", "slots", "kw_only", "eq", "repr"))
 
 
+@dataclasses.dataclass(init=False, repr=False, eq=False)
+class _Sample:
+    """One of the standard library's, for the marks by which it knows its classes and fields."""
+
+    field: Any
+
+
+_MARKS: dict[str, Any] = {  # copy.replace of 3.13 looks for the second one
+    name: vars(_Sample)[name] for name in ("__dataclass_params__", "__replace__") if name in vars(_Sample)
+}
+_MARKS["__dataclass_params__"].frozen = True  # so that it takes ours for a frozen base
+_FIELD = vars(_Sample)["__dataclass_fields__"]["field"]._field_type
+
+
 def _dataclass(cls: type[Any] | None = None, /, **options: Any) -> Any:
     """`dataclasses.dataclass` with the same options."""
     if not options.get("frozen") or not _OPTIONS.issuperset(options):
@@ -42,60 +58,113 @@ def _frozen(
 ) -> type[Any]:
     if any(dataclasses.is_dataclass(base) for base in plain.__mro__[1:]):
         raise TypeError(f"{plain.__name__}: a base is a dataclass; use dataclasses.dataclass here")
-    if plain.__doc__ is None:  # the standard library would parse a signature to make one
-        plain.__doc__ = f"{plain.__name__}({', '.join(plain.__annotations__)})"
-    cls: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(plain)
-    cls.__dataclass_params__.frozen = frozen  # so that the standard library takes it for a base
-    known = fields(cls)
-    if not all(one.init for one in known):
-        raise TypeError(f"{cls.__name__}: __init__ takes every field; use dataclasses.dataclass here")
-    methods = {"__init__": _init(cls, known, slots), "__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+    known = _fields(plain, kw_only)
+    added: dict[str, Any] = {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+    if plain.__doc__ is None:
+        added["__doc__"] = f"{plain.__name__}({', '.join(known)})"
     if repr:
-        methods["__repr__"] = _shown
+        added["__repr__"] = _shown
     if eq:
-        methods |= _comparison(known)
+        added |= _comparison(tuple(known.values()))
     if slots:  # where there is no __dict__, copying and pickling need these
-        methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
-    for name, method in methods.items():
-        # As in the standard library, what the class itself defines stays; an __eq__ of its own sets __hash__ to None.
-        if plain.__dict__.get(name) is None:
-            setattr(cls, name, method)
-    return cls  # type: ignore[no-any-return]
+        added |= {"__getstate__": _get_state, "__setstate__": _set_state}
+    # As in the standard library, what the class itself defines stays; an __eq__ of its own sets __hash__ to None.
+    added = {name: value for name, value in added.items() if plain.__dict__.get(name) is None}
+    by_place = tuple(one.name for one in known.values() if not one.kw_only)
+    added |= {**_MARKS, "__dataclass_fields__": known, "__match_args__": by_place}
+    cls = _with_slots(plain, added) if slots else plain
+    if not slots:
+        for name, value in added.items():
+            setattr(cls, name, value)
+    if "__init__" not in plain.__dict__:
+        cls.__init__ = _init(cls, tuple(known.values()), slots)
+    return cls
+
+
+def _with_slots(plain: type[Any], added: dict[str, Any]) -> type[Any]:
+    """The same class anew, which is the only way to slots; with all that is added from the beginning, since each
+    method that is set on a class later has its whole table looked through."""
+    fields = tuple(added["__dataclass_fields__"])
+    left_out = {*fields, "__dict__", "__weakref__"}
+    kept = {name: value for name, value in plain.__dict__.items() if name not in left_out}
+    content = {**kept, **added, "__qualname__": plain.__qualname__, "__slots__": fields}
+    made: Callable[..., type[Any]] = type(plain)
+    return made(plain.__name__, plain.__bases__, content)
+
+
+def _fields(plain: type[Any], kw_only: bool) -> dict[str, Field[Any]]:
+    """What `fields` is to find. The standard library looks into the text of each annotation four times for what is no
+    field of an instance; here that is refused after one look."""
+    kinds = plain.__annotations__
+    said = " ".join(map(str, kinds.values()))
+    if "ClassVar" in said or "InitVar" in said or "KW_ONLY" in said:
+        raise TypeError(f"{plain.__name__}: each annotation is a field; use dataclasses.dataclass here")
+    known: dict[str, Field[Any]] = {}
+    for name, kind in kinds.items():
+        default = plain.__dict__.get(name, MISSING)
+        one: Any = default
+        if not isinstance(default, Field):
+            one = dataclasses.field(default=default)
+        elif one.default is MISSING:
+            delattr(plain, name)
+        else:
+            setattr(plain, name, one.default)
+        if not one.init:
+            raise TypeError(f"{plain.__name__}: __init__ takes every field; use dataclasses.dataclass here")
+        if one.default.__class__.__hash__ is None:
+            raise ValueError(f"{plain.__name__}: all would share the default of {name}; use field(default_factory=...)")
+        one.name, one.type, one._field_type = name, kind, _FIELD
+        if one.kw_only is MISSING:
+            one.kw_only = kw_only
+        known[name] = one
+    return known
 
 
 def _init(cls: type[Any], known: tuple[Field[Any], ...], slots: bool) -> Callable[..., None]:
-    """`__init__`, the one method whose signature must be written out."""
-    names: dict[str, Any] = {"__set": object.__setattr__, "__made": _MADE}
-    taken, body = ["self"], []
-    starred = False
-    for one in sorted(known, key=lambda one: one.kw_only is True):  # stable: keyword-only ones last
-        name = one.name
-        if one.kw_only and not starred:
-            taken.append("*")
-            starred = True
-        given = name
-        if one.default is not MISSING:
-            names[f"__default_{name}"] = one.default
-            taken.append(f"{name}=__default_{name}")
-        elif one.default_factory is not MISSING:
-            names[f"__make_{name}"] = one.default_factory
-            taken.append(f"{name}=__made")
-            given = f"__make_{name}() if {name} is __made else {name}"
-        else:
-            taken.append(name)
-        if slots:
-            names[f"__set_{name}"] = cls.__dict__[name].__set__
-            body.append(f"__set_{name}(self, {given})")
-        else:
-            body.append(f"__set(self, {name!r}, {given})")
-    if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
-    made: dict[str, Any] = {}
-    exec(f"def __init__({', '.join(taken)}):\n " + "\n ".join(body or ["pass"]), names, made)
-    init: Callable[..., None] = made["__init__"]
+    """`__init__`, the one method whose signature must be written out: the code of its shape with the names put in."""
+    ordered = sorted(known, key=lambda one: one.kw_only is True)  # stable: keyword-only ones last
+    names = tuple(one.name for one in ordered)
+    by_place = sum(not one.kw_only for one in ordered)
+    made = tuple(i for i, one in enumerate(ordered) if one.default_factory is not MISSING)
+    given = {one.name: _default(one) for one in ordered if _default(one) is not MISSING}
+    may_lack = [name in given for name in names[:by_place]]
+    if may_lack != sorted(may_lack):
+        raise TypeError(f"{cls.__name__}: a field without a default stands behind one that has one")
+    used: dict[str, Any] = {"made": _MADE, "put": object.__setattr__}
+    for i, one in enumerate(ordered):
+        used[f"set{i}"] = cls.__dict__[one.name].__set__ if slots else one.name
+        if i in made:
+            used[f"make{i}"] = one.default_factory
+    code = _shape(by_place, len(names), made, slots, hasattr(cls, "__post_init__"))
+    init = FunctionType(code.replace(co_varnames=("self", *names)), used)
+    init.__defaults__ = tuple(given[name] for name in names[:by_place] if name in given)
+    init.__kwdefaults__ = {name: given[name] for name in names[by_place:] if name in given}
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     init.__annotations__ = {**{one.name: one.type for one in known}, "return": None}
     return init
+
+
+def _default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else _MADE
+
+
+@cache
+def _shape(by_place: int, count: int, made: tuple[int, ...], slots: bool, then: bool) -> CodeType:
+    """The code of every `__init__` that takes so many fields: compiling one takes a fifth of a millisecond, and
+    two of three classes are like another one but for the names."""
+    taken = [f"value{i}" for i in range(count)]
+    body = []
+    for i, value in enumerate(taken):
+        given = f"make{i}() if {value} is made else {value}" if i in made else value
+        body.append(f"set{i}(self, {given})" if slots else f"put(self, set{i}, {given})")
+    if then:
+        body.append("self.__post_init__()")
+    if by_place < count:
+        taken.insert(by_place, "*")
+    found: dict[str, Any] = {}
+    exec(f"def __init__({', '.join(['self', *taken])}):\n " + "\n ".join(body or ["pass"]), found)
+    code: CodeType = found["__init__"].__code__
+    return code
 
 
 def _comparison(known: tuple[Field[Any], ...]) -> dict[str, Any]:
