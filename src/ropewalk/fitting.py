@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from .check import UNKNOWN_TOOL, ToolCard
-from .config.workplace import Rate
-from .dialects.agent_flow import MODEL
 from .engine.flowtool import FlowTool, Missing, cycle, flow_of, input_schema_of, tool_name
 from .errors import ConfigError, InvalidInput, InvalidValue, Problem, ToolError
 from .errors.given import wants
 from .expr.ast import Ref
 from .ir import Flow, Graph
-from .ops import Call, calls_of
+from .ops import MODEL, Call, calls_of
 from .schema import compile_schema
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
 from .values import Json, check_json, closest, complaints
 
 if TYPE_CHECKING:
+    from .config.workplace import Rate
     from .jobs import Jobs
 
 KEPT: Final = 10_000  # cards
@@ -239,6 +237,8 @@ def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
 def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
     """The limits of `[limits.tools]` that are for no tool and no server there is; tools of servers that are not
     connected yet may be any."""
+    from fnmatch import fnmatchcase
+
     ids = {tool.id for tool in toolbox.list()}
     spaces = {*_BUILT_IN, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
     found = []

@@ -80,6 +80,16 @@ def fold(
     return done
 
 
+def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: Writes) -> None:
+    """Fold updates into `values` itself; the plain case (last wins) is a store."""
+    for name, _ in writes:
+        channel = channels.get(name)
+        if channel is None or channel.reduce != "last_wins":
+            values.update(fold(channels, values, writes))  # all of them or, when one is refused, none
+            return
+    values.update(writes)
+
+
 def check_fold(
     channels: Mapping[str, Channel], seen: Mapping[str, Json], base: Mapping[str, Json], writes: Writes
 ) -> None:

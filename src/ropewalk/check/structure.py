@@ -17,7 +17,7 @@ from .report import Owners, Report
 MAX_NODES: Final = 10_000
 MAX_NESTING: Final = 64
 
-_BAD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff/\[\]@]")
+_BAD: Final = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff/\[\]@]"
 _flat: dict[type[Any], bool] = {}
 
 
@@ -60,7 +60,8 @@ class Layout:
                     inner += [(p, (owners, node), depth + 1) for _, p in parts(node.op) if type(p) is Graph]
             stack += reversed(inner)
             ids = [node.id for node in graph.nodes]
-            if "" in ids or _BAD.search("".join(ids)):
+            together = "".join(ids)  # most are names, and nothing in a name is bad
+            if "" in ids or (not together.isidentifier() and re.search(_BAD, together)):
                 self._illegal(graph, owners)
 
     def _unsound(self, message: str, node: Node | None, owners: Owners) -> None:
@@ -74,7 +75,7 @@ class Layout:
 
     def _illegal(self, graph: Graph, owners: Owners) -> None:
         for node in graph.nodes:
-            bad = _BAD.search(node.id)
+            bad = re.search(_BAD, node.id)
             if not node.id:
                 self.report.add("an id cannot be empty", node=node, owners=owners, field="id")
             elif bad:

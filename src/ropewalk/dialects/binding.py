@@ -20,9 +20,9 @@ from ..values import Json, closest
 from .fields import Report, join, say
 
 _PATH: Final = r"(?:\.[^\W\d][\w-]*|\.[0-9]+|\[[0-9]+\]|\[\"[^\"]*\"\])"
-_SEEMS_MEANT: Final = re.compile(rf"(?<![$\w])(?<!^)\$([a-z]+)({_PATH}+)|\{{\{{\s*\$?([a-z]+)({_PATH}*)\s*\}}\}}")
+_SEEMS_MEANT: Final = rf"(?<![$\w])(?<!^)\$([a-z]+)({_PATH}+)|\{{\{{\s*\$?([a-z]+)({_PATH}*)\s*\}}\}}"
 """`$input.name` in the middle of a text (at its start it is one), `{{input.name}}` as in templates of others."""
-_UNKNOWN: Final = re.compile(r"unknown reference \$(\w+)")
+_UNKNOWN: Final = r"unknown reference \$(\w+)"
 
 UNSET: Final = "unset"
 """Begins the keyword of a warning of a variable that has to come with the execution; its name is the rest."""
@@ -71,7 +71,7 @@ class Binder(Generic[Within]):
                 self._texts(inner, f"{path}[{i}]")
         elif isinstance(value, str) and ("$" in value[1:] or "{{" in value):  # else it is not read a second time
             for text in plain_parts(value):
-                for found in _SEEMS_MEANT.finditer(text):
+                for found in re.finditer(_SEEMS_MEANT, text):
                     root, rest = found[1] or found[3], found[2] or found[4] or ""
                     if root in self.roots:
                         meant = f"${{${root}{rest}}}"
@@ -85,7 +85,7 @@ class Binder(Generic[Within]):
             found = None
         if found is not None and any(ref.root in self.roots for ref in refs(found)):
             return True
-        return any((one[1] or one[3]) in self.roots for one in _SEEMS_MEANT.finditer(text))
+        return any((one[1] or one[3]) in self.roots for one in re.finditer(_SEEMS_MEANT, text))
 
     def _as_it_is(self, value: Json, path: str) -> None:
         """Warn of what looks like a reference in the starting value of a variable."""
@@ -119,7 +119,7 @@ class Binder(Generic[Within]):
 
     def _meant(self, problem: Problem) -> Problem:
         """The same with the reference that was meant, where `$NAME` is the name of a node or a variable."""
-        unknown = _UNKNOWN.match(problem.message)
+        unknown = re.match(_UNKNOWN, problem.message)
         if unknown is None:
             return problem
         roots = (("output", self.steps), ("var", self.variables))

@@ -134,7 +134,7 @@ def name(value: Json, path: str, report: Report) -> Json:
 def variable(value: Json, path: str, report: Report) -> Json:
     """The name of a variable, as it stands after `$var.`."""
     if isinstance(value, str) and not _NO_NAME.isdisjoint(value):
-        plain = re.sub(r"[\W_]+", "_", _READ.sub("", value)).strip("_")
+        plain = re.sub(r"[\W_]+", "_", re.sub(_READ, "", value)).strip("_")
         say(
             report, path, f"must be the plain name of a variable, not {value!r}: it is read as $var.NAME", plain or None
         )
@@ -143,7 +143,7 @@ def variable(value: Json, path: str, report: Report) -> Json:
 
 
 _NO_NAME = frozenset("$.[]{}")
-_READ = re.compile(r"^\s*\$?\{?\s*\$?(?:var\b)?")
+_READ = r"^\s*\$?\{?\s*\$?(?:var\b)?"
 
 
 def condition(value: Json, path: str, report: Report) -> Json:

@@ -148,8 +148,8 @@ def _around(path: str) -> list[str]:
 
 
 def _position(problem: Problem) -> int:
-    at = _NODE.match(problem.path)
+    at = re.match(_NODE, problem.path)
     return int(at[1]) if at else -1
 
 
-_NODE = re.compile(r"(?:graph\.)?nodes\[(\d+)\]")
+_NODE = r"(?:graph\.)?nodes\[(\d+)\]"

@@ -33,7 +33,7 @@ _LONG = 1000  # recorded facts
 POLL = 0.05  # seconds between looks at a run that another process executes
 MOST_PARTS = 100_000
 PROGRAMS = 256  # compiled programs kept per engine
-_RUN_ID: Final = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f-\x9f\u2028\u2029]{1,500}")
+_RUN_ID: Final = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f-\x9f\u2028\u2029]{1,500}"
 _ID_RULE: Final = "1 to 500 characters on one line, without slashes or blanks around them, and not . or .."
 
 
@@ -315,7 +315,7 @@ def check_run_id(given: object, place: str = "run id") -> None:
     if given is None:
         return
     check_json(given, place)
-    if not isinstance(given, str) or not _RUN_ID.fullmatch(given) or given.strip() != given:
+    if not isinstance(given, str) or not re.fullmatch(_RUN_ID, given) or given.strip() != given:
         said = f"{given[:80]}..." if isinstance(given, str) and len(given) > 80 else given
         raise InvalidValue(place, f"{said!r} is no id of a run: {_ID_RULE}")
 

@@ -22,7 +22,7 @@ from ..values import Json
 from .frame import RUN, Frame, Spot, path_of
 from .lane import Lane, Late
 
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_STEP: Final = r"\.([^.\[\]]+)|\[([0-9]+)\]"
 
 
 def failure(exc: BaseException, spot: Spot, frame: Frame, lane: Lane | None = None) -> BaseException:
@@ -66,7 +66,7 @@ def _null_ones(exc: ValidationFailed, spot: Spot) -> str:
     found: list[str] = []
     for problem in exc.problems:
         expr = getattr(spot.node.op, "args", None)
-        for key, position in _STEP.findall(problem.path.removeprefix("args")):
+        for key, position in re.findall(_STEP, problem.path.removeprefix("args")):
             if isinstance(expr, Obj):
                 expr = dict(expr.fields).get(key)
             elif isinstance(expr, Arr) and position and int(position) < len(expr.items):

@@ -26,7 +26,7 @@ from .engine import Job, new_run_id
 from .program import Program, compile_flow
 from .run import Ending
 
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
 Missing: TypeAlias = Callable[[], str | None]
 """What says why a model cannot be asked; None of one that can be."""
 _inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("ropewalk_flow_tools", default=())
@@ -140,7 +140,7 @@ def cycle(names: list[str]) -> str:
 
 def tool_name(text: str) -> str:
     """A name of people's as that of a tool: other characters than `[A-Za-z0-9_.-]` become `_`."""
-    return _NO_NAME.sub("_", text).strip("_")[:128]
+    return re.sub(_NO_NAME, "_", text).strip("_")[:128]
 
 
 def input_schema_of(flow: Flow) -> dict[str, Json]:

@@ -15,23 +15,13 @@ from typing import Any, Final
 from ..errors import InvalidValue
 from ..expr.ast import refs
 from ..ir import Channel, Graph, Node, Writes, node_parts
-from ..state import REDUCERS, check_fold, fold
+from ..state import REDUCERS, check_fold, fold, fold_into
 from ..values import Json
 from .foldorder import ANY, FoldOrder, Group, Ranks, Written, writes_inside
 from .frame import STATE, Frame, Region, Spot
 
 Values = Mapping[str, Json]
 _REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
-
-
-def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: Writes) -> None:
-    """Fold updates into `values` itself; the plain case (last wins) is a store."""
-    for name, _ in writes:
-        channel = channels.get(name)
-        if channel is None or channel.reduce != "last_wins":
-            values.update(fold(channels, values, writes))  # all of them or, when one is refused, none
-            return
-    values.update(writes)
 
 
 class Cut:

@@ -15,11 +15,10 @@ from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ..expr.ast import Obj, Ref
 from ..expr.budget import weigh
 from ..ir import Channel, Getter, Node, Policy, Writes, Yield
-from ..state import fitting_types, write_check
+from ..state import fitting_types, fold_into, write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
 from .failure import as_error, late, named, retryable, without_stand_in
-from .foldplan import fold_into
 from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Region, Spot, path_of
 from .lane import Late, clock, timed
 

@@ -16,12 +16,12 @@ from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
 from ..ops import Validate, Wait
 from ..schema import compile_schema
+from ..state import fold_into
 from ..uncollected import uncollected
 from . import policy
 from .caller import Caller, Lease
 from .failure import named
 from .foldorder import in_sequence, writes_of
-from .foldplan import FoldPlan, fold_into
 from .frame import LOG, RUN, STATE, Region, Spot
 from .observe import noted, passing, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line, searched
@@ -30,6 +30,7 @@ from .site import CompiledBody, CompileSite, opener, reopener
 
 if TYPE_CHECKING:
     from .chunks import Cut, Spread
+    from .foldplan import FoldPlan
 
 
 class Program:
@@ -170,6 +171,8 @@ class Builder:
         region.sequential = body.ordered or sequence is not None
         plan = None
         if region.writes and not region.sequential:
+            from .foldplan import FoldPlan  # most flows write nothing, or in order
+
             plan = self.plans[region] = FoldPlan(region, writes, self.channels)
         cells = [self.node(spot, plan) for spot in spots]
         region.searched = searched(cells)

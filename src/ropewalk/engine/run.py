@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Watcher = Callable[[Event], None]
 TURN = 0.01  # seconds; a run may have the loop to itself for two of these, but for the node that runs then
-_MARKS = re.compile(r"@\d+|\[[^\]]*\]")  # of attempts, arms and rounds in a path
+_MARKS = r"@\d+|\[[^\]]*\]"  # of attempts, arms and rounds in a path
 
 
 @dataclass(slots=True, kw_only=True)
@@ -333,7 +333,7 @@ class Run(Lane):
             while owner is not None:
                 found.add(owner.id)
                 owner = owner.region.owner
-        return found.union(*(_MARKS.sub("", path).split("/") for path in paths))
+        return found.union(*(re.sub(_MARKS, "", path).split("/") for path in paths))
 
     def _decided(self) -> Iterator[tuple[Spot, Frame]]:
         """Every node of the main region that was decided, in loop mode in the last round in which any was."""

@@ -12,7 +12,7 @@ from typing import Final
 
 _MOST_OF_GROUP: Final = 5
 _MOST_OF_ONE: Final = 300
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_NO_TEXT = "[\0\ud800-\udfff]"
 
 
 def passes(error: BaseException) -> bool:
@@ -41,7 +41,7 @@ def text_of(error: BaseException | str) -> str:
         return ""
     if isinstance(error, BaseExceptionGroup):
         text = f"{text}: {_members(error)}"
-    return text if text.isascii() and "\0" not in text else _NO_TEXT.sub("\ufffd", text)
+    return text if text.isascii() and "\0" not in text else re.sub(_NO_TEXT, "\ufffd", text)
 
 
 def with_type(error: BaseException) -> str:

@@ -21,7 +21,7 @@ Unknown: TypeAlias = Literal["problem", "literal"]
 
 _ROOT: Final = re.compile(r"\$([^\W\d]\w*)?")
 _SEEMS_EXPRESSION: Final = r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()"
-_STRANGE_NAME: Final = re.compile(r"(\$\w+)\.([^\s.\[\]/@\"\\,;:!?()]+)([.\[].*)?$")
+_STRANGE_NAME: Final = r"(\$\w+)\.([^\s.\[\]/@\"\\,;:!?()]+)([.\[].*)?$"
 """A reference to a node whose id has characters that end a name elsewhere."""
 _KEPT: Final = Lit(None)
 """Stands for "nothing inside is a reference": the value itself is the constant."""
@@ -221,7 +221,7 @@ def _reference(text: str) -> Expr:
     if text[end] == "[" and "]" not in text[end:]:
         raise fault(text, end, "[ is not closed", f"{text}]" if _fits(f"{text}]") else None)
     unexpected = f"unexpected {text[end]!r} in a reference"
-    named = _STRANGE_NAME.match(text)
+    named = re.match(_STRANGE_NAME, text)
     quoted = f'{named[1]}["{named[2]}"]{named[3] or ""}' if named is not None else ""
     if quoted and _fits(quoted):
         raise fault(text, end, f"{unexpected}; a name with such characters is written in quotes", quoted)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Handlers", "Page", "Toolbox"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_OTHER: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_OTHER: Final = r"[^A-Za-z0-9_.-]"
 
 
 class Handlers:
@@ -355,7 +355,7 @@ def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBa
     name = _field(definition, "name")
     if not isinstance(name, str) or not name:
         raise InvalidTool(f"a tool of MCP server {server!r} has no name")
-    safe = _OTHER.sub("_", name)[:128]
+    safe = re.sub(_OTHER, "_", name)[:128]
     annotations = dict(_plain(_field(definition, "annotations")) or {})
     title = _field(definition, "title")
     if isinstance(title, str) and title:
