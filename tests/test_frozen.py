@@ -274,6 +274,25 @@ def test_classes_of_one_shape_keep_their_own_names_and_defaults() -> None:
         Left()  # type: ignore[call-arg]
 
 
+def test_what_has_slots_and_is_not_frozen_can_be_set_and_has_no_hash() -> None:
+    @dataclass(slots=True)
+    class Open:
+        """Its values change."""
+
+        x: int
+        tags: list[str] = field(default_factory=list)
+
+    one = Open(1)
+    one.x = 2
+    del one.tags
+    assert Open.__init__.__code__.co_filename == "<string>"
+    assert (one.x, hasattr(one, "tags"), hasattr(one, "__dict__")) == (2, False, False)
+    assert (Open(1) == Open(1), Open(1) == Open(2)) == (True, False)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    assert copy.deepcopy(Open(3, ["a"])) == Open(3, ["a"])
+
+
 def test_the_standard_library_takes_one_of_ours_for_a_frozen_base() -> None:
     @dataclasses.dataclass(frozen=True)
     class Far(Place):

@@ -1,4 +1,4 @@
-"""The standard library's `dataclass`, with frozen classes made in a quarter of the time.
+"""The standard library's `dataclass`, with classes that are frozen or have slots made in a quarter of the time.
 
 Until Python 3.13 a frozen dataclass costs six calls of `exec`, a quarter of a millisecond; this package has
 dozens, and they were half of its start. Here classes of one shape share the code of `__init__`, the other
@@ -6,13 +6,14 @@ methods are written once. What they do is the same, and `fields`, `replace`, `as
 pickling work as ever; making an instance is faster. Type checkers see the standard one.
 
 Refused: annotations that are no field, fields that `__init__` does not take, and a dataclass as a base. Whatever
-is not frozen, or asks for more than these options, is handed to the standard library.
+is neither, or asks for more than these options, is handed to the standard library.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from copy import copy
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
 from functools import cache
 from operator import attrgetter
@@ -21,14 +22,14 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 
-class _Made:
+class _Factory:
     """Stands in a signature for a default that is made for each instance."""
 
     def __repr__(self) -> str:
         return "<factory>"
 
 
-_MADE = _Made()
+_MADE = _Factory()
 _OPTIONS = frozenset(("frozen", "slots", "kw_only", "eq", "repr"))
 
 
@@ -42,42 +43,49 @@ class _Sample:
 _MARKS: dict[str, Any] = {  # copy.replace of 3.13 looks for the second one
     name: vars(_Sample)[name] for name in ("__dataclass_params__", "__replace__") if name in vars(_Sample)
 }
-_MARKS["__dataclass_params__"].frozen = True  # so that it takes ours for a frozen base
+_FROZEN_MARKS = {**_MARKS, "__dataclass_params__": copy(_MARKS["__dataclass_params__"])}
+_FROZEN_MARKS["__dataclass_params__"].frozen = True  # so that it takes ours for a frozen base
 _FIELD = vars(_Sample)["__dataclass_fields__"]["field"]._field_type
 
 
 def _dataclass(cls: type[Any] | None = None, /, **options: Any) -> Any:
     """`dataclasses.dataclass` with the same options."""
-    if not options.get("frozen") or not _OPTIONS.issuperset(options):
+    if not (options.get("frozen") or options.get("slots")) or not _OPTIONS.issuperset(options):
         return dataclasses.dataclass(cls, **options) if cls is not None else dataclasses.dataclass(**options)
-    return lambda wrapped: _frozen(wrapped, **options) if cls is None else _frozen(cls, **options)
+    return lambda wrapped: _made(wrapped, **options) if cls is None else _made(cls, **options)
 
 
-def _frozen(
-    plain: type[Any], *, frozen: bool, slots: bool = False, kw_only: bool = False, eq: bool = True, repr: bool = True
+def _made(
+    plain: type[Any],
+    *,
+    frozen: bool = False,
+    slots: bool = False,
+    kw_only: bool = False,
+    eq: bool = True,
+    repr: bool = True,
 ) -> type[Any]:
     if any(dataclasses.is_dataclass(base) for base in plain.__mro__[1:]):
         raise TypeError(f"{plain.__name__}: a base is a dataclass; use dataclasses.dataclass here")
     known = _fields(plain, kw_only)
-    added: dict[str, Any] = {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+    added: dict[str, Any] = {"__setattr__": _refuse_set, "__delattr__": _refuse_delete} if frozen else {}
     if plain.__doc__ is None:
         added["__doc__"] = f"{plain.__name__}({', '.join(known)})"
     if repr:
         added["__repr__"] = _shown
     if eq:
-        added |= _comparison(tuple(known.values()))
-    if slots:  # where there is no __dict__, copying and pickling need these
+        added |= _comparison(tuple(known.values()), frozen)
+    if frozen and slots:  # where nothing can be set, copying and pickling need these
         added |= {"__getstate__": _get_state, "__setstate__": _set_state}
     # As in the standard library, what the class itself defines stays; an __eq__ of its own sets __hash__ to None.
     added = {name: value for name, value in added.items() if plain.__dict__.get(name) is None}
     by_place = tuple(one.name for one in known.values() if not one.kw_only)
-    added |= {**_MARKS, "__dataclass_fields__": known, "__match_args__": by_place}
+    added |= {**(_FROZEN_MARKS if frozen else _MARKS), "__dataclass_fields__": known, "__match_args__": by_place}
     cls = _with_slots(plain, added) if slots else plain
     if not slots:
         for name, value in added.items():
             setattr(cls, name, value)
     if "__init__" not in plain.__dict__:
-        cls.__init__ = _init(cls, tuple(known.values()), slots)
+        cls.__init__ = _init(cls, tuple(known.values()), frozen, slots)
     return cls
 
 
@@ -120,8 +128,9 @@ def _fields(plain: type[Any], kw_only: bool) -> dict[str, Field[Any]]:
     return known
 
 
-def _init(cls: type[Any], known: tuple[Field[Any], ...], slots: bool) -> Callable[..., None]:
-    """`__init__`, the one method whose signature must be written out: the code of its shape with the names put in."""
+def _init(cls: type[Any], known: tuple[Field[Any], ...], frozen: bool, slots: bool) -> Callable[..., None]:
+    """`__init__`, the one method whose signature must be written out: the code of its shape with the names
+    put in."""
     ordered = sorted(known, key=lambda one: one.kw_only is True)  # stable: keyword-only ones last
     names = tuple(one.name for one in ordered)
     by_place = sum(not one.kw_only for one in ordered)
@@ -132,11 +141,14 @@ def _init(cls: type[Any], known: tuple[Field[Any], ...], slots: bool) -> Callabl
         raise TypeError(f"{cls.__name__}: a field without a default stands behind one that has one")
     used: dict[str, Any] = {"made": _MADE, "put": object.__setattr__}
     for i, one in enumerate(ordered):
-        used[f"set{i}"] = cls.__dict__[one.name].__set__ if slots else one.name
+        if frozen:
+            used[f"set{i}"] = cls.__dict__[one.name].__set__ if slots else one.name
         if i in made:
             used[f"make{i}"] = one.default_factory
-    code = _shape(by_place, len(names), made, slots, hasattr(cls, "__post_init__"))
-    init = FunctionType(code.replace(co_varnames=("self", *names)), used)
+    code = _shape(by_place, len(names), made, frozen, slots, hasattr(cls, "__post_init__"))
+    called = dict(zip(code.co_varnames[1:], names, strict=True))
+    attributes = tuple(called.get(name, name) for name in code.co_names)
+    init = FunctionType(code.replace(co_varnames=("self", *names), co_names=attributes), used)
     init.__defaults__ = tuple(given[name] for name in names[:by_place] if name in given)
     init.__kwdefaults__ = {name: given[name] for name in names[by_place:] if name in given}
     init.__qualname__ = f"{cls.__qualname__}.__init__"
@@ -149,14 +161,17 @@ def _default(one: Field[Any]) -> Any:
 
 
 @cache
-def _shape(by_place: int, count: int, made: tuple[int, ...], slots: bool, then: bool) -> CodeType:
+def _shape(by_place: int, count: int, made: tuple[int, ...], frozen: bool, slots: bool, then: bool) -> CodeType:
     """The code of every `__init__` that takes so many fields: compiling one takes a fifth of a millisecond, and
     two of three classes are like another one but for the names."""
     taken = [f"value{i}" for i in range(count)]
     body = []
     for i, value in enumerate(taken):
         given = f"make{i}() if {value} is made else {value}" if i in made else value
-        body.append(f"set{i}(self, {given})" if slots else f"put(self, set{i}, {given})")
+        if not frozen:
+            body.append(f"self.{value} = {given}")
+        else:
+            body.append(f"set{i}(self, {given})" if slots else f"put(self, set{i}, {given})")
     if then:
         body.append("self.__post_init__()")
     if by_place < count:
@@ -167,7 +182,7 @@ def _shape(by_place: int, count: int, made: tuple[int, ...], slots: bool, then: 
     return code
 
 
-def _comparison(known: tuple[Field[Any], ...]) -> dict[str, Any]:
+def _comparison(known: tuple[Field[Any], ...], frozen: bool) -> dict[str, Any]:
     compared = _values(tuple(one.name for one in known if one.compare))
     hashed = _values(tuple(one.name for one in known if (one.compare if one.hash is None else one.hash)))
 
@@ -177,7 +192,7 @@ def _comparison(known: tuple[Field[Any], ...]) -> dict[str, Any]:
     def __hash__(self: Any) -> int:
         return hash(hashed(self))
 
-    return {"__eq__": __eq__, "__hash__": __hash__}
+    return {"__eq__": __eq__, "__hash__": __hash__ if frozen else None}
 
 
 def _refuse_set(self: Any, name: str, value: Any) -> None:

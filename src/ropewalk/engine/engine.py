@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from uuid_utils import uuid7
 
 from ..errors import DefinitionChanged, InvalidValue, NoExecutor, RunBusy, RunExists, StoreError
 from ..events import Event
+from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.offloop import off_loop

@@ -7,12 +7,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, RunStopped, RunTimeout
 from ..events import Event
+from ..frozen import dataclass
 from ..ir import Node
 from ..journal.journal import Entry, Log
 from ..values import Json, own, replaced
