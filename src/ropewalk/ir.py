@@ -8,7 +8,7 @@ Values flow by name; state changes only through declared channels with reducers.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -137,7 +137,20 @@ class Graph:
         if self.ordered:
             return {id: frozenset(ids[i - 1 : i]) for i, id in enumerate(ids)}
         own = set(ids)
-        return {node.id: ((node.after | siblings_read(node)) & own) - {node.id} for node in self.nodes}
+        return {
+            node.id: ((node.after | _siblings(refs)) & own) - {node.id}
+            for node, refs in zip(self.nodes, self._refs, strict=True)
+        }
+
+    @cached_property
+    def roots(self) -> frozenset[str]:
+        """What every reference in it starts from, those of the regions inside included."""
+        return frozenset(ref.root for refs in (*self._refs, refs_inside(self.result)) for ref in refs)
+
+    @cached_property
+    def _refs(self) -> tuple[list[Ref], ...]:
+        """The references of each node: looked for once, though the check asks for them and each program."""
+        return tuple(refs_inside(node) for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,11 +265,15 @@ def nodes_of(graph: Graph) -> Iterator[Node]:
 
 def siblings_read(node: Node) -> frozenset[str]:
     """Ids read through `out` and `status` by this node or anything inside it."""
-    return frozenset(str(ref.path[0]) for ref in refs_inside(node) if ref.path and ref.root in _OUTPUTS)
+    return _siblings(refs_inside(node))
 
 
-def refs_inside(what: Node | Graph) -> list[Ref]:
-    """Every reference of a node or region, those of the regions inside included."""
+def _siblings(refs: Iterable[Ref]) -> frozenset[str]:
+    return frozenset(str(ref.path[0]) for ref in refs if ref.path and ref.root in _OUTPUTS)
+
+
+def refs_inside(what: Node | Graph | Expr) -> list[Ref]:
+    """Every reference of a node, a region or an expression, those of the regions inside included."""
     found: list[Ref] = []
     # One explicit stack over expressions, regions, nodes, ops and tuples alike: no generators, no recursion.
     stack: list[Any] = [what]

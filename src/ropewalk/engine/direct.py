@@ -84,8 +84,8 @@ def _in_places(handler: Callable[..., Any], fields: dict[str, Getter]) -> Fields
     if type(function) is not FunctionType:
         return None
     code = function.__code__
-    names = code.co_varnames[max(skipped, code.co_posonlyargcount) : code.co_argcount][: len(fields)]
-    if code.co_posonlyargcount > skipped or set(names) != set(fields):
+    names = code.co_varnames[skipped : code.co_argcount][: len(fields)]
+    if code.co_posonlyargcount > skipped or fields.keys() != set(names):
         return None
     return [(name, fields[name]) for name in names]
 

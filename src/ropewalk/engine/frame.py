@@ -65,6 +65,7 @@ class Spot:
 
     __slots__ = (
         "attempt_slot",
+        "bare",
         "direct",
         "error_slot",
         "id",
@@ -75,6 +76,7 @@ class Spot:
         "slot",
         "soft",
         "tool",
+        "tried",
         "view_slot",
         "writes_slot",
     )
@@ -82,7 +84,12 @@ class Spot:
     def __init__(self, node: Node, region: Region, slot: int) -> None:
         self.id, self.node, self.region, self.slot = node.id, node, region, slot
         self.name = node.meta.name or node.id  # in errors and events
-        self.soft = node.gate is not None or node.when is not None or node.policy.on_error is not None
+        policy, guarded = node.policy, node.gate is not None or node.when is not None
+        self.soft = guarded or policy.on_error is not None
+        self.tried = policy.on_error is not None or policy.timeout is not None or policy.retry.attempts > 1
+        """A policy looks at each try, so that a call here must keep its own deadline."""
+        self.bare = not (guarded or self.tried) and node.result is None
+        """Its value is what its op gives, with nothing around."""
         self.limit: float | None = None  # seconds that the lane's watch allows a plain call here
         self.tool: str | None = None
         self.direct: Any = None  # the parts of a tool call that the region's loop makes itself

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidValue, SchemaMismatch
 from ..expr.ast import Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
-from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, refs_inside
+from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies
 from ..ops import Validate, Wait
 from ..schema import compile_schema
 from ..state import fold_into
@@ -118,8 +118,7 @@ class Builder:
         self.plans: dict[Region, FoldPlan] = {}
         self.main: Region | None = None
         self._bound: dict[str, Any] = {}
-        read = refs_inside(flow.body)
-        roots = {ref.root for ref in read}
+        roots = flow.body.roots
         self.secrets, self.prev = "secret" in roots, "prev" in roots
         self.waits = _has_waits(flow.body)
         self.approvals: frozenset[str] = frozenset()  # the waits of whose answers something reads `approved`
@@ -139,16 +138,10 @@ class Builder:
         if limit is not None and (self.limit is None or limit < self.limit):
             self.limit = limit
 
-    def exact(self, spot: Spot) -> bool:
-        """Whether the node's call must keep its own deadline because a policy looks at it."""
-        p = spot.node.policy
-        return p.on_error is not None or p.timeout is not None or p.retry.attempts > 1
-
     def bare(self, spot: Spot) -> bool:
         """Whether the region's loop can make the node's tool call itself."""
-        node = spot.node
-        shown = self.watched and not node.meta.hidden
-        return _is_bare(node) and spot.view_slot is None and not shown and not self.secrets
+        shown = self.watched and not spot.node.meta.hidden
+        return spot.bare and spot.view_slot is None and not shown and not self.secrets
 
     def body(self, body: Graph, scope: Scope, owner: Spot, label: str, binds: str) -> CompiledBody:
         region = Region(body, scope.region, owner, label, binds)
@@ -215,7 +208,7 @@ class Builder:
         view = plan.view(spot) if plan is not None else None
         kept = self.durable and (spot.tool is None or spot.soft)
         shown = not node.meta.hidden and (self.watched or kept)
-        simple = _is_bare(node) and view is None and not shown and not bodies(node)
+        simple = spot.bare and view is None and not shown and not bodies(node)
         if simple and node.writes is None:
             return _cell(step, spot, None)
         write = (
@@ -240,7 +233,7 @@ class Builder:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
-        tried = self.exact(spot) and not bodies(node)
+        tried = spot.tried and not bodies(node)
         if own is not None and tried:
             run = policy.writing(run, own, spot)
         run = self._policies(node, spot, scope, run, own if tried else None)
@@ -257,7 +250,7 @@ class Builder:
     def _policies(
         self, node: Node, spot: Spot, scope: Scope, run: policy.Go, own: Callable[[Any], None] | None
     ) -> policy.Go:
-        if not self.exact(spot):
+        if not spot.tried:
             return run
         on_error = node.policy.on_error
         stand_in = compile_expr(on_error.value, scope.resolve) if on_error is not None else None
@@ -312,12 +305,6 @@ def _lists_nodes(body: Graph) -> bool:
         isinstance(value, Ref) and value.root == "out" and value.path == (node.id,) and key == node.id
         for (key, value), node in zip(result.fields, body.nodes, strict=True)
     )
-
-
-def _is_bare(node: Node) -> bool:
-    p = node.policy
-    guarded = node.gate is not None or node.when is not None or p.on_error is not None
-    return not guarded and node.result is None and p.timeout is None and p.retry.attempts <= 1
 
 
 def _immediate(get: Getter) -> policy.Go:

@@ -125,7 +125,7 @@ class CompileSite:
 
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""
-        if self.builder.exact(self.spot):
+        if self.spot.tried:
             return self._in_time(bound)
         self.spot.limit = bound.timeout
         self.builder.soonest(bound.timeout)

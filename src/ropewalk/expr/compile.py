@@ -23,6 +23,9 @@ def compile_expr(expr: Expr, resolve: Resolve) -> Getter:
     `resolve(ref)` gives a getter of the base value and the path left to walk below it. What it
     returns shares data with the frame; containers that are constants of the text are new each time.
     """
+    if type(expr) is Ref:  # most are, and need nothing more
+        base, path = resolve(expr)
+        return getter(base, path, None, elide=expr.elide)
     if not _needs_activation(expr):
         return _result(expr, Scope(resolve, _operand))
     run = _result(expr, Scope(resolve, _operand, active=True))
@@ -67,13 +70,13 @@ def _growth(part: Fn) -> int:
 
 
 def _result(expr: Expr, scope: Scope) -> Getter:
-    if isinstance(expr, Ref | Var):
+    if isinstance(expr, (Ref, Var)):
         return _reference(expr, scope, None)
     return scope.value(expr)
 
 
 def _operand(expr: Expr, scope: Scope) -> Getter:
-    if isinstance(expr, Ref | Var):
+    if isinstance(expr, (Ref, Var)):
         return _reference(expr, scope, MISSING)
     if isinstance(expr, Lit):
         return constant(expr.value)

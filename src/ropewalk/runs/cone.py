@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from ..errors import NotFound
 from ..frozen import dataclass
-from ..ir import Flow, Graph, nodes_of, refs_inside
+from ..ir import Flow, Graph, nodes_of
 from ..journal.journal import Entry, Key
 from ..ops import Loop, Wait
 from ..values import closest
@@ -143,7 +143,7 @@ def carries(loop: Loop) -> bool:
     """Whether a round of a loop may depend on the rounds before."""
     if loop.items is None or loop.again is not None or loop.until is not None:
         return True
-    return any(ref.root in _CARRIED for ref in refs_inside(loop.body))
+    return not loop.body.roots.isdisjoint(_CARRIED)
 
 
 def named(found: Instances, flow: Flow, name: str) -> list[Instance]:
