@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import Problem
-from ..values import Json, closest, is_json
+from ..values import NOT_JSON, Json, closest, is_json
+from ..values import own as own_value
 
 Report = list[Problem]
 
@@ -82,6 +83,12 @@ def own(value: Json, path: str, report: Report, depth: int = MAX_DEPTH) -> Json:
     Tuples become lists and enum members their words; what is no JSON is reported with its place
     and null stands in.
     """
+    taken = own_value(value, depth)  # nearly every document is plain JSON, whose places nobody asks for
+    return _own(value, path, report, depth) if taken is NOT_JSON else taken
+
+
+def _own(value: Json, path: str, report: Report, depth: int) -> Json:
+    """The same, looking at each part by itself."""
     if isinstance(value, str):
         text = str.__str__(value)
         if is_json(text):
@@ -95,12 +102,12 @@ def own(value: Json, path: str, report: Report, depth: int = MAX_DEPTH) -> Json:
             say(report, path, f"nested deeper than {MAX_DEPTH}")
             return None
         if not isinstance(value, Mapping):
-            return [own(item, f"{path}[{i}]", report, depth - 1) for i, item in enumerate(value)]
+            return [_own(item, f"{path}[{i}]", report, depth - 1) for i, item in enumerate(value)]
         found: dict[str, Json] = {}
         for key, item in value.items():
             if isinstance(key, str) and is_json(str.__str__(key)):
                 name = str.__str__(key)
-                found[name] = own(item, f"{path}.{name}" if path else name, report, depth - 1)
+                found[name] = _own(item, f"{path}.{name}" if path else name, report, depth - 1)
             else:
                 say(report, path, f"the key {key!r} is no string that JSON can hold")
         return found
