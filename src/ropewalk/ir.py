@@ -136,11 +136,8 @@ class Graph:
         ids = [node.id for node in self.nodes]
         if self.ordered:
             return {id: frozenset(ids[i - 1 : i]) for i, id in enumerate(ids)}
-        own = set(ids)
-        return {
-            node.id: ((node.after | _siblings(refs)) & own) - {node.id}
-            for node, refs in zip(self.nodes, self._refs, strict=True)
-        }
+        own, each = set(ids), zip(self.nodes, self._refs, strict=True)
+        return {node.id: ((node.after | siblings_read(refs)) & own) - {node.id} for node, refs in each}
 
     @cached_property
     def roots(self) -> frozenset[str]:
@@ -263,12 +260,8 @@ def nodes_of(graph: Graph) -> Iterator[Node]:
             yield from nodes_of(inner)
 
 
-def siblings_read(node: Node) -> frozenset[str]:
-    """Ids read through `out` and `status` by this node or anything inside it."""
-    return _siblings(refs_inside(node))
-
-
-def _siblings(refs: Iterable[Ref]) -> frozenset[str]:
+def siblings_read(refs: Iterable[Ref]) -> frozenset[str]:
+    """Ids read through `out` and `status`."""
     return frozenset(str(ref.path[0]) for ref in refs if ref.path and ref.root in _OUTPUTS)
 
 

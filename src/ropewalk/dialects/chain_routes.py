@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from ..expr.ast import Expr, Fn, Lit, Ref
-from ..ir import Node, siblings_read
+from ..ir import Node, refs_inside, siblings_read
 from ..values import closest
 from .chain import ChainNode
 from .fields import Report, join, say
@@ -96,7 +96,7 @@ def _gated(nodes: tuple[Node, ...], routes: dict[str, list[Jump]], fails: set[st
     a node that may fail."""
     then: dict[str, list[str]] = {}
     for node in nodes:
-        for before in node.after | siblings_read(node):
+        for before in node.after | siblings_read(refs_inside(node)):
             then.setdefault(before, []).append(node.id)
     found: set[str] = set()
     todo = [*routes, *(id for failing in fails for id in then.get(failing, []))]
@@ -111,7 +111,7 @@ def _gated(nodes: tuple[Node, ...], routes: dict[str, list[Jump]], fails: set[st
 def _gate(node: Node, routes: list[Jump], fails: set[str], gated: set[str]) -> Node:
     named = {id for id, _ in routes}
     terms: list[Expr] = []
-    for before in sorted((node.after | siblings_read(node)) - named - {node.id}):
+    for before in sorted((node.after | siblings_read(refs_inside(node))) - named - {node.id}):
         if before in fails:
             terms.append(_ended("!=", before, FAILED))
         if before in gated:

@@ -66,6 +66,7 @@ class Spot:
     __slots__ = (
         "attempt_slot",
         "bare",
+        "bodies",
         "direct",
         "error_slot",
         "id",
@@ -83,6 +84,7 @@ class Spot:
 
     def __init__(self, node: Node, region: Region, slot: int) -> None:
         self.id, self.node, self.region, self.slot = node.id, node, region, slot
+        self.bodies = bodies(node)
         self.name = node.meta.name or node.id  # in errors and events
         policy, guarded = node.policy, node.gate is not None or node.when is not None
         self.soft = guarded or policy.on_error is not None
@@ -128,7 +130,7 @@ class Region:
             slot += 1
         self.size = slot
         self.writes = False
-        self.flat = graph.ordered and not any(bodies(node) for node in graph.nodes)  # its rounds share a frame
+        self.flat = graph.ordered and not any(spot.bodies for spot in self.spots.values())  # its rounds share a frame
         self.sequential = graph.ordered  # also where the needs leave but one order
         self.searched = True  # whether something in it may look for the lane of its task
 

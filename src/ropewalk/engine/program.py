@@ -208,7 +208,7 @@ class Builder:
         view = plan.view(spot) if plan is not None else None
         kept = self.durable and (spot.tool is None or spot.soft)
         shown = not node.meta.hidden and (self.watched or kept)
-        simple = spot.bare and view is None and not shown and not bodies(node)
+        simple = spot.bare and view is None and not shown and not spot.bodies
         if simple and node.writes is None:
             return _cell(step, spot, None)
         write = (
@@ -233,7 +233,7 @@ class Builder:
             gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
             when = compile_condition(node.when, scope.resolve) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
-        tried = spot.tried and not bodies(node)
+        tried = spot.tried and not spot.bodies
         if own is not None and tried:
             run = policy.writing(run, own, spot)
         run = self._policies(node, spot, scope, run, own if tried else None)

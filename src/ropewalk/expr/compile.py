@@ -43,12 +43,12 @@ def compile_condition(expr: Expr, resolve: Resolve) -> Test:
 
 def _needs_activation(expr: Expr) -> bool:
     """Whether one evaluation needs a common budget: macros, or several growing values."""
-    if type(expr) is Ref or type(expr) is Lit:
-        return False
     growing = 0
     stack = [expr]
     while stack:
         part = stack.pop()
+        if type(part) is Ref or type(part) is Lit:  # of which there may be thousands
+            continue
         if isinstance(part, Each):
             return True
         if isinstance(part, Fn):
