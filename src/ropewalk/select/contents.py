@@ -12,7 +12,7 @@ import numpy as np
 
 from .card import Card
 from .lexicon import lexicon
-from .text import STOP, Word, normalised, told, words
+from .text import Word, normalised, told, words
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -23,20 +23,18 @@ LEVELLING: Final = (0.3, 0.6, 0.6, 0.7, 0.3)
 USUAL: Final = (4.0, 14.0, 6.0, 35.0, 4.0)
 
 BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
-NAME_WORDS: Final = 8
 _MEANT: Final = (1.0, 0.7, 0.25, 0.4)  # what words count for meaning: of name, description, parameters, category
 _FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
 
 
 class Contents(NamedTuple):
     """Of one tool: by stem how much it says in all fields together, and one bit for each field it stands in; all its
-    (stem, word); the stems of its name; how many its description has; its bits, those of pairs after those of
+    (stem, word); how many its description has; its bits, those of pairs after those of
     trigrams; and the pieces it is made of in the lexicon, with what each counts."""
 
     amounts: dict[str, float]
     fields: dict[str, int]
     told: list[tuple[str, str]]
-    name: list[str]
     described: int
     bits: list[int]
     pieces: list[int]
@@ -62,9 +60,8 @@ def contents_of(card: Card) -> Contents:
     bits = trigrams("".join([word.plain for word in _pieces(name)]))
     for field in kept[:3]:
         bits += [BITS + bit for bit in pairs_of([stem for stem, _ in field])]
-    own = list(dict.fromkeys([stem for stem, plain in kept[0] if plain not in STOP]))[:NAME_WORDS]
     everything = [one for field in kept for one in field]
-    return Contents(amounts, where, everything, own, max(1, different[1]), bits, *_meant(kept))
+    return Contents(amounts, where, everything, max(1, different[1]), bits, *_meant(kept))
 
 
 def words_of(card: Card) -> set[str]:

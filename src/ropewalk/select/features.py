@@ -6,15 +6,14 @@ measures every candidate by the same features, so what holds of requests for one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from .contents import BITS, pairs_of, signature, trigrams
-from .index import FIELD_BITS, FIELD_MASK, Index, unpacked
+from .index import FIELD_BITS, FIELD_MASK, TELLING, Index, unpacked
 from .lexicon import lexicon, products
 from .request import Request, Term
 from .synonyms import groups, shortened
@@ -23,8 +22,8 @@ from .text import STOP, stemmer
 Array: TypeAlias = np.ndarray[Any, Any]
 
 NAMES: Final = (
-    "coverage", "in parameters", "name covered", "description covered", "neighbours", "letters of name", "meaning",
-    "best meaning", "exact words", "best words", "model", "best model",
+    "coverage", "only in parameters", "exact words", "telling words", "tool covered", "description covered",
+    "neighbours", "letters of name", "meaning", "best meaning", "model", "best model",
 )  # fmt: skip
 
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing")
@@ -77,6 +76,7 @@ class Reading:
         self.places: Array = np.array(places, np.int32)[order]
         self.likeness: Array = np.array(likeness, np.float32)[order]
         self.worth: Array = np.array(worth, np.float32)
+        self.weights: Array = np.array([term.weight for term in request.terms], np.float32)
         clauses = max(1, request.clauses)
         inside: Array = np.ones((1 if clauses == 1 else clauses + 1, len(worth)), np.bool_)
         if clauses > 1:
@@ -175,21 +175,22 @@ class Candidates:
             return np.flatnonzero(allowed)
         chosen: Array = np.zeros(size, np.bool_)
         if near is not None:
-            chosen[self._best(near, allowed, most // 2)] = True
-        scores, by_clause = self._scored()
-        chosen[self._best(scores, allowed, (most * 2) // 3)] = True
-        share = max(12, most // (len(reading.clauses) + 1))
-        for scores in by_clause:
-            chosen[self._best(scores, allowed, share)] = True
+            _choose(chosen, [near], allowed, most // 2)
+        scores = self._scored()
+        _choose(chosen, [scores.sum(0)] if len(scores) > 1 else scores, allowed, (most * 2) // 3)
+        clauses = len(reading.clauses)
+        if clauses > 1:
+            _choose(chosen, self._by_clause(scores), allowed, max(12, most // (clauses + 1)))
         if size <= DENSE:
-            few = len(reading.clauses) < 4 and size <= DENSE_CLAUSES
-            for way in reading.way_vectors[-len(reading.clauses) :] if few else reading.way_vectors[:1]:
-                chosen[self._best(products(index.vectors[:size], way), allowed, max(10, most // 3))] = True
+            few = clauses < 4 and size <= DENSE_CLAUSES
+            meant = reading.way_vectors[-clauses:] if few else reading.way_vectors[:1]
+            _choose(chosen, products(index.vectors[:size], meant).T, allowed, max(10, most // 3))
         return chosen.nonzero()[0]
 
-    def _scored(self) -> tuple[Array, Iterator[Array]]:
-        """What each slot has for the words it has: in all, and for those of each clause where there are several. Where
-        words are many and in many tools, those worth most are looked up: the rest only counts among the candidates."""
+    def _scored(self) -> Array:
+        """What each slot has for the words of each clause that no other clause has, and in a last row for those that
+        several share; of one clause for all words. Where words are many and in many tools, those worth most are looked
+        up: the rest only counts among the candidates."""
         index, reading = self.index, self.reading
         terms, places = reading.terms, reading.places
         variants: Array = np.arange(len(terms), dtype=np.int16)
@@ -202,56 +203,40 @@ class Candidates:
                 if lengths[n] <= room or not kept:
                     kept.append(n)
                     room -= int(lengths[n])
-            terms, places, lengths, value = terms[kept], places[kept], lengths[kept], value[kept]
-        several = len(reading.clauses) > 1
-        if several:  # clause by clause, so that what belongs to one stands together, and to several at the end
-            having = reading.clauses > 0
-            home = np.where(having.sum(0) == 1, having.argmax(0), len(having))[places]
-            variants = home.argsort(kind="stable")
-            terms, places, lengths, value, home = (one[variants] for one in (terms, places, lengths, value, home))
+            variants, terms, places, lengths, value = (one[kept] for one in (variants, terms, places, lengths, value))
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in terms.tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
         worth = (impacts * value.repeat(lengths)).astype(np.float64)  # as bincount has it
         if all_of_them:
             self._seen = variants.repeat(lengths), slots, impacts, numbers
-        scores = np.bincount(slots, worth, index.size)
-        if not several or not len(slots):
-            return scores, iter(())
-        ends = np.concatenate(([0], lengths.cumsum()))[home.searchsorted(np.arange(len(having) + 1))].tolist()
-        several_clauses = home == len(having)
-        shared = places[several_clauses].repeat(lengths[several_clauses])
-        return scores, self._by_clause(slots, worth, ends, shared)
-
-    def _by_clause(self, slots: Array, worth: Array, ends: list[int], shared: Array) -> Iterator[Array]:
-        """The scores of each clause: of the words it has alone, and of those it shares with others."""
-        size, last = self.index.size, ends[-1]
-        for clause, (start, end) in zip(self.reading.clauses, pairwise(ends), strict=True):
-            scores = np.bincount(slots[start:end], worth[start:end], size)
+        rows, cells = 1, slots
+        self._several: tuple[Array, Array, Array] | None = None
+        if len(reading.clauses) > 1:
+            having = reading.clauses > 0
+            rows = len(having) + 1
+            home = np.where(having.sum(0) == 1, having.argmax(0), rows - 1)[places].repeat(lengths)
+            cells = slots + home * index.size
+            shared = (home == rows - 1).nonzero()[0]
             if len(shared):
-                scores = scores + np.bincount(slots[last:], worth[last:] * (clause[shared] > 0), size)
-            yield scores
+                self._several = slots[shared], worth[shared], having[:, places.repeat(lengths)[shared]]
+        return np.bincount(cells, worth, rows * index.size).reshape(rows, index.size)
 
-    def _best(self, scores: Array, allowed: Array | None, most: int) -> Array:
-        if allowed is not None:
-            scores = np.where(allowed, scores, 0)
-        least = float(scores.max(initial=0.0)) / 2 if len(scores) > 4096 else 0.0
-        picked: Array = (scores > least).nonzero()[0]
-        while len(picked) < most and least > 0.0:  # first the upper half, and lower until there are enough
-            least = least / 2 if least > 1e-3 else 0.0
-            picked = (scores > least).nonzero()[0]
-        if len(picked) > most:
-            picked = picked[scores[picked].argpartition(len(picked) - most)[len(picked) - most :]]
-        return picked
+    def _by_clause(self, scores: Array) -> Array:
+        """What each slot has for each clause: for the words it has alone, and for those it shares with others."""
+        each = scores[:-1]
+        if self._several is not None:
+            slots, worth, having = self._several
+            for n, had in enumerate(having):
+                each[n] += np.bincount(slots, worth * had, self.index.size)
+        return each
 
-    def _matches(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Of every word of these slots that stands for a word of the request, those that are more alike later: the
-        place of that, which of the slots it is, how alike, its impact, and the fields it stands in."""
-        reading = self.reading
+    def _matches(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array]:
+        """Of every word of these slots that stands for a word of the request, those that are more alike later: which of
+        the reading's it is, which of the slots, its impact, and the fields it stands in."""
         variant, column, impacts, fields = self._seen_of(slots) if self._seen else self._had_by(slots, said)
         later = variant.argsort(kind="stable")
-        variant = variant[later]
-        return reading.places[variant], column[later], reading.likeness[variant], impacts[later], fields[later]
+        return variant[later], column[later], impacts[later], fields[later]
 
     def _seen_of(self, slots: Array) -> tuple[Array, Array, Array, Array]:
         """What was seen of these slots when all postings of the request were looked up."""
@@ -290,23 +275,29 @@ class Candidates:
         each: Array = np.arange(len(reading.terms))
         said[reading.terms] = each  # of several the last one, which is the most alike
         self._shared = None if (said[reading.terms] == each).all() else self._groups()
-        self.hits = row, column, likeness, impacts, fields = self._matches(slots, said)
+        variant, column, impacts, fields = self._matches(slots, said)
+        row, likeness = reading.places[variant], reading.likeness[variant]
+        self.hits = row, column, likeness, impacts, fields
         cell = row * count + column
         heard: Array = np.zeros((5, terms * count), np.float32)
-        heard[0, cell] = likeness * impacts
-        heard[1, cell] = likeness
-        heard[2, cell] = _DESCRIBING[fields] * likeness
-        heard[3, cell] = _IN_PARAMETERS[fields] * likeness
-        heard[4, cell] = likeness == 1.0
+        heard[0, cell] = likeness
+        heard[1, cell] = _ONLY_IN_PARAMETERS[fields] * likeness
+        heard[2, cell] = likeness == 1.0
+        heard[3, cell] = likeness * impacts
+        heard[4, cell] = _DESCRIBING[fields] * likeness
         heard = heard.reshape(5, terms, count)
         out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
-        scores, out[0], _, out[1], out[8] = ways @ heard / total
-        out[2] = self._name_covered(slots, said)
-        out[3] = reading.inside.astype(np.float32) @ heard[2] / (index.described[slots] + 3.0)
+        inside = reading.inside.astype(np.float32)
+        out[:3] = ways @ heard[:3] / total
+        # What few of the candidates have tells between them, however many tools have it.
+        rare = np.log((count + 1) / (heard[0].sum(1) + 0.5)) * reading.weights
+        telling = (inside * rare.clip(0)) @ heard[3]
+        out[3] = telling / np.maximum(telling.max(1, keepdims=True, initial=0.0), 1e-6)
+        out[4] = self._tool_covered(slots, said[reading.terms[variant]], column, fields, said)
+        out[5] = inside @ heard[4] / (index.described[slots] + 3.0)
         self._letters(slots, out)
-        out[6] = reading.way_vectors @ index.vectors[slots].T
-        out[7] = out[6] - out[6].max(1, keepdims=True, initial=0.0)
-        out[9] = scores / np.maximum(scores.max(1, keepdims=True, initial=0.0), 1e-6)
+        out[8] = reading.way_vectors @ index.vectors[slots].T
+        out[9] = out[8] - out[8].max(1, keepdims=True, initial=0.0)
         if near is not None:
             out[10] = near[slots]
             out[11] = out[10] - float(near.max(initial=0.0))
@@ -320,22 +311,18 @@ class Candidates:
         starts = terms[order].searchsorted(terms)
         return order, starts, np.bincount(starts, minlength=len(terms))[starts]
 
-    def _name_covered(self, slots: Array, said: Array) -> Array:
-        """How much of a tool's name each way says, the rarer words counting more."""
+    def _tool_covered(self, slots: Array, word: Array, column: Array, fields: Array, said: Array) -> Array:
+        """How much of what a tool's name and description say each way says, the rarer words counting more. `word` is
+        of each match the last of the reading's that is the same word of the index."""
         index, reading = self.index, self.reading
-        if not index.counts:  # no tool has a word, and only a model can tell them apart
-            return np.zeros((len(reading.ways), len(slots)), np.float32)
-        alike: Array = np.zeros((len(reading.ways), len(reading.terms) + 1), np.float32)  # the last for "not said"
-        alike[:, :-1] = reading.inside[:, reading.places] * reading.likeness
+        alike: Array = reading.inside[:, reading.places] * reading.likeness
         if self._shared is not None:
             order, starts, _ = self._shared
             first = (starts[order] == np.arange(len(order))).nonzero()[0]
             alike[:, said[reading.terms[order[first]]]] = np.maximum.reduceat(alike[:, order], first, axis=1)
-        own = index.name_terms[slots]
-        counts = np.frombuffer(index.counts, np.int32)[own].astype(np.float32)
-        weights = np.log1p((len(index) - counts + 0.5) / (counts + 0.5)) * (own >= 0)
-        weights /= weights.sum(1, keepdims=True) + 1e-6
-        covered: Array = np.vecdot(alike.take(said[own], axis=1), weights)
+        had: Array = np.zeros((len(reading.terms), len(slots)), np.float32)
+        had[word, column] = index.rarities(reading.terms)[word] * _TELLING[fields]
+        covered: Array = alike @ had / index.telling(slots)
         return covered
 
     def _letters(self, slots: Array, out: Array) -> None:
@@ -349,8 +336,8 @@ class Candidates:
         shared = np.bitwise_count(theirs[:, None] & asked[:, :, None])
         alike = shared.reshape(2, BITS // 64, len(marks), len(slots)).sum(1, np.uint16)
         most = [[min(bits.bit_count() + 1, 8)] for bits in pairs]
-        out[4] = alike[1] / np.array(most, np.float32)
-        out[5] = alike[0] / index.trigram_counts[slots]
+        out[6] = alike[1] / np.array(most, np.float32)
+        out[7] = alike[0] / index.trigram_counts[slots]
 
     def _asked(self, ways: int) -> tuple[list[int], list[int]]:
         """The bits of the trigrams, and those of the pairs of words, that each way to read the request has."""
@@ -382,9 +369,27 @@ def _pair(first: str, second: str) -> int:
     return signature(pairs_of([first, second]))
 
 
-# By the bits of the fields: in the description, in parameters.
+def _choose(chosen: Array, rows: Iterable[Array], allowed: Array | None, most: int) -> None:
+    """Add to the chosen the best `most` of each row of scores, none that has nothing or is not allowed."""
+    for scores in rows:
+        if allowed is not None:
+            scores = np.where(allowed, scores, 0)
+        least = float(scores.max(initial=0.0)) / 2 if len(scores) > 4096 else 0.0
+        picked: Array = (scores > least).nonzero()[0]
+        while len(picked) < most and least > 0.0:  # first the upper half, and lower until there are enough
+            least = least / 2 if least > 1e-3 else 0.0
+            picked = (scores > least).nonzero()[0]
+        if len(picked) > most:
+            picked = picked[scores[picked].argpartition(len(picked) - most)[len(picked) - most :]]
+        chosen[picked] = True
+
+
+# By the bits of the fields: in the name or the description, in the description, in parameters and neither of these.
+_TELLING: Final[Array] = np.array([(n & TELLING) > 0 for n in range(1 << FIELD_BITS)], np.float32)
 _DESCRIBING: Final[Array] = np.array([n >> 1 & 1 for n in range(1 << FIELD_BITS)], np.float32)
-_IN_PARAMETERS: Final[Array] = np.array([(n & 12) > 0 for n in range(1 << FIELD_BITS)], np.float32)
+_ONLY_IN_PARAMETERS: Final[Array] = np.array(
+    [n & 12 > 0 and not n & TELLING for n in range(1 << FIELD_BITS)], np.float32
+)
 
 
 __all__ = ["NAMES", "Candidates", "Reading"]

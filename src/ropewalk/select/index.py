@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .card import FIELDS, Card
-from .contents import BITS, NAME_WORDS, Contents, contents_of, signatures, words_of
+from .contents import BITS, Contents, contents_of, signatures, words_of
 from .lexicon import Lexicon, lexicon
 from .spelling import Spelling
 
@@ -27,6 +27,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 SATURATION: Final = 1.2
 FIELD_BITS: Final = len(FIELDS)
 FIELD_MASK: Final = (1 << FIELD_BITS) - 1
+TELLING: Final = 3  # the bits of name and description
 _RECORD: Final = 8  # bytes of a posting
 
 
@@ -73,7 +74,8 @@ class Index:
         old = self._columns() if self.cards else {}
         size = self.lexicon.size
         self.vectors = np.zeros((room, size), np.float32)
-        self.name_terms = np.full((room, NAME_WORDS), -1, np.int32)
+        self._telling = np.ones(room, np.float32)
+        self._told_at = np.full(room, -1)  # the version for which that was worked out
         self.described = np.ones(room, np.float32)
         self.words = np.zeros(room, np.int32)
         self.marks = np.zeros((room, 2 * BITS // 64), np.uint64)  # a signature of trigrams, and one of pairs of words
@@ -100,6 +102,25 @@ class Index:
         """The inverse document frequency of a word that so many tools have."""
         count = len(self.slots)
         return math.log(1.0 + (count - frequency + 0.5) / (frequency + 0.5))
+
+    def rarities(self, terms: Array) -> Array:
+        """The same of each of these words."""
+        counts = np.frombuffer(self.counts, np.int32)[terms] if len(terms) else terms
+        rare: Array = np.log1p((len(self.slots) - counts + 0.5) / (counts + 0.5))
+        return rare
+
+    def telling(self, slots: Array) -> Array:
+        """How much the names and descriptions of these tools say: their words by rarity, and three more of their usual
+        one, so that what is short is not soon covered. Worked out anew when something has changed."""
+        stale = slots[self._told_at[slots] != self.version]
+        if len(stale):
+            numbers, _ = unpacked(*[self.rows[slot] for slot in stale.tolist()])
+            owner: Array = np.arange(len(stale)).repeat(self.words[stale])
+            told = (numbers & TELLING) > 0
+            amount = np.bincount(owner, self.rarities(numbers >> FIELD_BITS) * told, len(stale))
+            self._telling[stale] = amount * (1 + 3 / np.maximum(np.bincount(owner, told, len(stale)), 1)) + 1e-6
+            self._told_at[stale] = self.version
+        return self._telling[slots]
 
     def fields(self, slot: int) -> dict[int, int]:
         """The fields that each word of a tool stands in, by its number."""
@@ -161,7 +182,6 @@ class Index:
         self.rows[slot] = b""
         self.alive[slot] = False
         self.vectors[slot] = 0
-        self.name_terms[slot] = -1
         self._free.append(slot)
         self.version += 1
         self.read.clear()
@@ -232,10 +252,6 @@ class Index:
             start = end
 
     def _fill(self, slots: Array, found: list[Contents]) -> None:
-        names: Array = np.full((len(found), NAME_WORDS), -1, np.int32)
-        for row, one in zip(names, found, strict=True):
-            row[: len(one.name)] = [self.terms[stem] for stem in one.name]
-        self.name_terms[slots] = names
         self.described[slots] = [one.described for one in found]
         self.marks[slots] = marks = signatures([one.bits for one in found], 2 * BITS)
         self.trigram_counts[slots] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
