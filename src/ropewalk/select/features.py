@@ -44,7 +44,7 @@ class Reading:
     """A request against an index: what stands for its words there, what each is worth, and its vectors.
 
     `terms`, `places` and `likeness` go together: a word of the index, the place of the request's word that it stands
-    for, and how well it does, those that do best last.
+    for, and how well it does, those that do best last; `words` is of each the last one of the same word of the index.
     """
 
     def __init__(self, index: Index, request: Request) -> None:
@@ -75,6 +75,8 @@ class Reading:
         self.terms: Array = np.array(terms, np.int32)[order]
         self.places: Array = np.array(places, np.int32)[order]
         self.likeness: Array = np.array(likeness, np.float32)[order]
+        last = {term: place for place, term in enumerate(self.terms.tolist())}
+        self.words: Array = np.array([last[term] for term in self.terms.tolist()], np.intp)
         self.worth: Array = np.array(worth, np.float32)
         self.weights: Array = np.array([term.weight for term in request.terms], np.float32)
         clauses = max(1, request.clauses)
@@ -231,10 +233,10 @@ class Candidates:
                 each[n] += np.bincount(slots, worth * had, self.index.size)
         return each
 
-    def _matches(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array]:
+    def _matches(self, slots: Array) -> tuple[Array, Array, Array, Array]:
         """Of every word of these slots that stands for a word of the request, those that are more alike later: which of
         the reading's it is, which of the slots, its impact, and the fields it stands in."""
-        variant, column, impacts, fields = self._seen_of(slots) if self._seen else self._had_by(slots, said)
+        variant, column, impacts, fields = self._seen_of(slots) if self._seen else self._had_by(slots)
         later = variant.argsort(kind="stable")
         return variant[later], column[later], impacts[later], fields[later]
 
@@ -248,20 +250,23 @@ class Candidates:
         hit = (column >= 0).nonzero()[0]
         return variant[hit], column[hit], impacts[hit], numbers[hit] & FIELD_MASK
 
-    def _had_by(self, slots: Array, said: Array) -> tuple[Array, Array, Array, Array]:
+    def _had_by(self, slots: Array) -> tuple[Array, Array, Array, Array]:
         """The same from the words of these slots."""
-        rows = self.index.rows
-        keys, impacts = unpacked(*[rows[slot] for slot in slots.tolist()])
+        index, reading = self.index, self.reading
+        said: Array = np.full(len(index.postings) + 1, -1, np.int16)  # the last one stands for "no word"
+        said[reading.terms] = reading.words
+        keys, impacts = unpacked(*[index.rows[slot] for slot in slots.tolist()])
         found = said[keys >> FIELD_BITS]
         hit = (found >= 0).nonzero()[0]
         variant: Array = found[hit]
-        if self._shared is not None:  # a word that stands for several words of the request
-            order, starts, times = self._shared
-            times = times[variant]
+        order = reading.words.argsort(kind="stable")
+        if len(order) and (reading.words[order[1:]] == reading.words[order[:-1]]).any():  # one word for several
+            starts = reading.words[order].searchsorted(variant)
+            times = reading.words[order].searchsorted(variant, side="right") - starts
             hit = hit.repeat(times)
             ends = times.cumsum()
-            variant = order[np.arange(len(hit)) - (ends - times - starts[variant]).repeat(times)]
-        column = np.arange(len(slots), dtype=np.int32).repeat(self.index.words[slots])[hit]
+            variant = order[np.arange(len(hit)) - (ends - times - starts).repeat(times)]
+        column = np.arange(len(slots), dtype=np.int32).repeat(index.words[slots])[hit]
         return variant, column, impacts[hit], keys[hit] & FIELD_MASK
 
     def measure(self, slots: Array, near: Array | None = None) -> Array:
@@ -271,20 +276,16 @@ class Candidates:
         ways, terms, count = reading.ways, len(reading.worth), len(slots)
         total = ways.sum(1)[:, None]
         total[total == 0] = 1.0
-        said: Array = np.full(len(index.postings) + 1, -1, np.int16)  # the last one stands for "no word"
-        each: Array = np.arange(len(reading.terms))
-        said[reading.terms] = each  # of several the last one, which is the most alike
-        self._shared = None if (said[reading.terms] == each).all() else self._groups()
-        variant, column, impacts, fields = self._matches(slots, said)
+        variant, column, impacts, fields = self._matches(slots)
         row, likeness = reading.places[variant], reading.likeness[variant]
         self.hits = row, column, likeness, impacts, fields
         cell = row * count + column
         heard: Array = np.zeros((5, terms * count), np.float32)
         heard[0, cell] = likeness
         heard[1, cell] = _ONLY_IN_PARAMETERS[fields] * likeness
-        heard[2, cell] = likeness == 1.0
         heard[3, cell] = likeness * impacts
         heard[4, cell] = _DESCRIBING[fields] * likeness
+        heard[2] = heard[0] == 1.0
         heard = heard.reshape(5, terms, count)
         out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
         inside = reading.inside.astype(np.float32)
@@ -293,7 +294,7 @@ class Candidates:
         rare = np.log((count + 1) / (heard[0].sum(1) + 0.5)) * reading.weights
         telling = (inside * rare.clip(0)) @ heard[3]
         out[3] = telling / np.maximum(telling.max(1, keepdims=True, initial=0.0), 1e-6)
-        out[4] = self._tool_covered(slots, said[reading.terms[variant]], column, fields, said)
+        out[4] = self._tool_covered(slots, reading.words[variant], column, fields)
         out[5] = inside @ heard[4] / (index.described[slots] + 3.0)
         self._letters(slots, out)
         out[8] = reading.way_vectors @ index.vectors[slots].T
@@ -303,23 +304,13 @@ class Candidates:
             out[11] = out[10] - float(near.max(initial=0.0))
         return out.transpose(1, 2, 0)
 
-    def _groups(self) -> tuple[Array, Array, Array]:
-        """What stands for words of the request, in the order of the words of the index; where in it those of the same
-        word begin, and how many they are."""
-        terms = self.reading.terms
-        order = terms.argsort(kind="stable")
-        starts = terms[order].searchsorted(terms)
-        return order, starts, np.bincount(starts, minlength=len(terms))[starts]
-
-    def _tool_covered(self, slots: Array, word: Array, column: Array, fields: Array, said: Array) -> Array:
+    def _tool_covered(self, slots: Array, word: Array, column: Array, fields: Array) -> Array:
         """How much of what a tool's name and description say each way says, the rarer words counting more. `word` is
-        of each match the last of the reading's that is the same word of the index."""
+        of each match as in Reading.words."""
         index, reading = self.index, self.reading
-        alike: Array = reading.inside[:, reading.places] * reading.likeness
-        if self._shared is not None:
-            order, starts, _ = self._shared
-            first = (starts[order] == np.arange(len(order))).nonzero()[0]
-            alike[:, said[reading.terms[order[first]]]] = np.maximum.reduceat(alike[:, order], first, axis=1)
+        alike: Array = np.zeros((len(reading.inside), len(reading.terms)), np.float32)
+        way, variant = reading.inside[:, reading.places].nonzero()
+        alike[way, reading.words[variant]] = reading.likeness[variant]  # of the same word the most alike comes last
         had: Array = np.zeros((len(reading.terms), len(slots)), np.float32)
         had[word, column] = index.rarities(reading.terms)[word] * _TELLING[fields]
         covered: Array = alike @ had / index.telling(slots)
