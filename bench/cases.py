@@ -98,7 +98,8 @@ def sequential(bench: Bench) -> Iterator[Row]:
         answer, document = _answer(base), ours.chain(nodes)
         contenders = {"asyncio": Contender(base, answer), "ropewalk": Contender(house.bare(document), answer)}
         yield bench.row(f"sequential {nodes}, without records", nodes, contenders, target=2.5)
-        contenders = {"asyncio": Contender(base, answer), "ropewalk": Contender(house.executed(document), answer)}
+        contenders["ropewalk"] = Contender(house.executed(document), answer)
+        contenders["by hand"] = Contender(floor.run_by_hand(nodes, floor.at_once), answer)
         if nodes <= 100:
             bench.with_peers(contenders, "chain", nodes, floor.at_once, nodes)
         yield bench.row(f"sequential {nodes}, as users run it", nodes, contenders, target=6)
