@@ -225,7 +225,7 @@ class Vectors:
 
     def near(self, query: str, size: int) -> Array:
         """How like each tool is to a request, by slot."""
-        found: Array = products(self._rows[:size], self.query(query)[None])[:, 0]
+        found: Array = products(self._rows[:size], self.query(query))
         return found
 
     def _embed_query(self, text: str) -> Array:

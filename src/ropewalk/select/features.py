@@ -6,8 +6,9 @@ measures every candidate by the same features, so what holds of requests for one
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -178,21 +179,19 @@ class Candidates:
         chosen: Array = np.zeros(size, np.bool_)
         if near is not None:
             _choose(chosen, [near], allowed, most // 2)
-        scores = self._scored()
-        _choose(chosen, [scores.sum(0)] if len(scores) > 1 else scores, allowed, (most * 2) // 3)
-        clauses = len(reading.clauses)
-        if clauses > 1:
-            _choose(chosen, self._by_clause(scores), allowed, max(12, most // (clauses + 1)))
+        scores, by_clause = self._scored()
+        _choose(chosen, [scores], allowed, (most * 2) // 3)
+        _choose(chosen, by_clause, allowed, max(12, most // (len(reading.clauses) + 1)))
         if size <= DENSE:
-            few = clauses < 4 and size <= DENSE_CLAUSES
-            meant = reading.way_vectors[-clauses:] if few else reading.way_vectors[:1]
-            _choose(chosen, products(index.vectors[:size], meant).T, allowed, max(10, most // 3))
+            few = len(reading.clauses) < 4 and size <= DENSE_CLAUSES
+            meant = reading.way_vectors[-len(reading.clauses) :] if few else reading.way_vectors[:1]
+            alike = (products(index.vectors[:size], way) for way in meant)
+            _choose(chosen, alike, allowed, max(10, most // 3))
         return chosen.nonzero()[0]
 
-    def _scored(self) -> Array:
-        """What each slot has for the words of each clause that no other clause has, and in a last row for those that
-        several share; of one clause for all words. Where words are many and in many tools, those worth most are looked
-        up: the rest only counts among the candidates."""
+    def _scored(self) -> tuple[Array, Iterator[Array]]:
+        """What each slot has for the words it has: in all, and for those of each clause where there are several. Where
+        words are many and in many tools, those worth most are looked up: the rest only counts among the candidates."""
         index, reading = self.index, self.reading
         terms, places = reading.terms, reading.places
         variants: Array = np.arange(len(terms), dtype=np.int16)
@@ -205,33 +204,35 @@ class Candidates:
                 if lengths[n] <= room or not kept:
                     kept.append(n)
                     room -= int(lengths[n])
-            variants, terms, places, lengths, value = (one[kept] for one in (variants, terms, places, lengths, value))
+            terms, places, lengths, value = terms[kept], places[kept], lengths[kept], value[kept]
+        several = len(reading.clauses) > 1
+        if several:  # clause by clause, so that what belongs to one stands together, and to several at the end
+            having = reading.clauses > 0
+            home = np.where(having.sum(0) == 1, having.argmax(0), len(having))[places]
+            variants = home.argsort(kind="stable")
+            terms, places, lengths, value, home = (one[variants] for one in (terms, places, lengths, value, home))
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in terms.tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
         worth = (impacts * value.repeat(lengths)).astype(np.float64)  # as bincount has it
         if all_of_them:
             self._seen = variants.repeat(lengths), slots, impacts, numbers
-        rows, cells = 1, slots
-        self._several: tuple[Array, Array, Array] | None = None
-        if len(reading.clauses) > 1:
-            having = reading.clauses > 0
-            rows = len(having) + 1
-            home = np.where(having.sum(0) == 1, having.argmax(0), rows - 1)[places].repeat(lengths)
-            cells = slots + home * index.size
-            shared = (home == rows - 1).nonzero()[0]
-            if len(shared):
-                self._several = slots[shared], worth[shared], having[:, places.repeat(lengths)[shared]]
-        return np.bincount(cells, worth, rows * index.size).reshape(rows, index.size)
+        scores = np.bincount(slots, worth, index.size)
+        if not several or not len(slots):
+            return scores, iter(())
+        ends = np.concatenate(([0], lengths.cumsum()))[home.searchsorted(np.arange(len(having) + 1))].tolist()
+        several_clauses = home == len(having)
+        shared = places[several_clauses].repeat(lengths[several_clauses])
+        return scores, self._by_clause(slots, worth, ends, shared)
 
-    def _by_clause(self, scores: Array) -> Array:
-        """What each slot has for each clause: for the words it has alone, and for those it shares with others."""
-        each = scores[:-1]
-        if self._several is not None:
-            slots, worth, having = self._several
-            for n, had in enumerate(having):
-                each[n] += np.bincount(slots, worth * had, self.index.size)
-        return each
+    def _by_clause(self, slots: Array, worth: Array, ends: list[int], shared: Array) -> Iterator[Array]:
+        """The scores of each clause: of the words it has alone, and of those it shares with others."""
+        size, last = self.index.size, ends[-1]
+        for clause, (start, end) in zip(self.reading.clauses, pairwise(ends), strict=True):
+            scores = np.bincount(slots[start:end], worth[start:end], size)
+            if len(shared):
+                scores = scores + np.bincount(slots[last:], worth[last:] * (clause[shared] > 0), size)
+            yield scores
 
     def _matches(self, slots: Array) -> tuple[Array, Array, Array, Array]:
         """Of every word of these slots that stands for a word of the request, those that are more alike later: which of

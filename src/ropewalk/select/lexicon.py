@@ -175,13 +175,12 @@ def _unit(total: Vector) -> Vector:
     return total
 
 
-def products(rows: Vector, vectors: Vector) -> Vector:
-    """The product of each row with each vector, in steps that BLAS does not divide among threads: those would wait for
+def products(rows: Vector, vector: Vector) -> Vector:
+    """The product of each row with a vector, in steps that BLAS does not divide among threads: those would wait for
     one another, at the cost of all cores, longer than the whole takes."""
-    out: Vector = np.empty((len(rows), len(vectors)), np.float32)
-    step = TOGETHER // max(1, len(vectors) // 2)
-    for start in range(0, len(rows), step):
-        np.matmul(rows[start : start + step], vectors.T, out=out[start : start + step])
+    out: Vector = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), TOGETHER):
+        np.matmul(rows[start : start + TOGETHER], vector, out=out[start : start + TOGETHER])
     return out
 
 

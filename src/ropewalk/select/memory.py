@@ -286,8 +286,6 @@ class Memory:
                     length += (term.weight * rarity) ** 2
                     if found is not None and len(found.rows):
                         shared[found.rows] += found.weights * np.float32(term.weight * rarity**2)
-            np.maximum(
-                best, shared / (lengths * np.float32(length**0.5)) + products(vectors, vector[None])[:, 0], out=best
-            )
+            np.maximum(best, shared / (lengths * np.float32(length**0.5)) + products(vectors, vector), out=best)
         best[self._free_rows] = -1.0
         return best.argpartition(-NEIGHBOURS)[-NEIGHBOURS:]
