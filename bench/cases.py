@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import byhand
 import floor
 import fresh
 import ours
@@ -99,7 +100,7 @@ def sequential(bench: Bench) -> Iterator[Row]:
         contenders = {"asyncio": Contender(base, answer), "ropewalk": Contender(house.bare(document), answer)}
         yield bench.row(f"sequential {nodes}, without records", nodes, contenders, target=2.5)
         contenders["ropewalk"] = Contender(house.executed(document), answer)
-        contenders["by hand"] = Contender(floor.run_by_hand(nodes, floor.at_once), answer)
+        contenders["by hand"] = Contender(byhand.chain(nodes, floor.at_once), answer)
         if nodes <= 100:
             bench.with_peers(contenders, "chain", nodes, floor.at_once, nodes)
         yield bench.row(f"sequential {nodes}, as users run it", nodes, contenders, target=6)
@@ -125,6 +126,7 @@ def suspending(bench: Bench) -> Iterator[Row]:
         work = ours.House(floor.suspends).executed(ours.fan_out(nodes))
         contenders = {"asyncio": Contender(base, answer), "ropewalk": Contender(work, answer)}
         if nodes == 1000:
+            contenders["by hand"] = Contender(byhand.fan_out(nodes, floor.suspends), answer)
             bench.with_peers(contenders, "fan_out", nodes, floor.suspends, sorted(answer.values()))
         target = 1.0 if nodes == 1000 else None
         yield bench.row(f"fan-out {nodes}, tools that suspend", nodes, contenders, target=target)
@@ -147,6 +149,7 @@ def looping(bench: Bench) -> Iterator[Row]:
     contenders = {
         "asyncio": Contender(floor.loop(1000, floor.at_once), 1000),
         "ropewalk": Contender(ours.House(floor.at_once).executed(ours.loop(1000)), {"step": 1000}),
+        "by hand": Contender(byhand.loop(1000, floor.at_once), 1000),
     }
     bench.with_peers(contenders, "loop", 1000, floor.at_once, 1000)
     yield bench.row("loop of 1000 with a condition", 1000, contenders, target=6)
@@ -187,6 +190,7 @@ def concurrent(bench: Bench) -> Iterator[Row]:
     contenders = {
         "asyncio": Contender(floor.many(1000, 10, floor.suspends, late["asyncio"]), 1000),
         "ropewalk": Contender(house.many(ours.chain(10), 1000, late["ropewalk"]), 1000),
+        "by hand": Contender(byhand.many(1000, 10, floor.suspends), 1000),
     }
     yield bench.row("1000 executions of 10 steps at once", 10_000, contenders, target=1.5)
     p99 = {name: percentile(values, 0.99) for name, values in late.items()}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -100,45 +99,6 @@ def checked_chain(nodes: int, tool: Tool) -> Work:
                 raise ValueError(f"{name}: {value}")
             records.append((name, started, time.monotonic()))
             results[name] = value
-        return results
-
-    return run
-
-
-def run_by_hand(nodes: int, tool: Tool) -> Work:
-    """The same with what users are given of a run, as one would write it for this chain alone: an id, a record that
-    others find while it runs and after it, a way to stop it, a timeout, results checked as JSON, the times of every
-    step. Nothing of it is asked about the chain: no graph, no modes, no retries, no events."""
-    from ropewalk.values import check_json
-
-    steps = [(f"n{i}", tool) for i in range(nodes)]
-    runs: dict[str, dict[str, Any]] = {}
-    running: dict[str, asyncio.Task[Any]] = {}
-
-    async def run() -> dict[str, int]:
-        run_id, task, results = str(uuid.uuid4()), asyncio.current_task(), dict[str, int]()
-        assert task is not None
-        began, records = time.monotonic(), list[tuple[str, float, float]]()
-        kept = runs[run_id] = {"status": "running", "at": time.time(), "input": None, "steps": records}
-        if len(runs) > 1000:  # the newest are kept
-            del runs[next(iter(runs))]
-        running[run_id] = task
-        deadline = asyncio.get_running_loop().call_later(600, task.cancel)
-        try:
-            value = 0
-            for name, call in steps:
-                started = time.monotonic()
-                value = check_json(await call(x=value))
-                records.append((name, started, time.monotonic()))
-                results[name] = value
-            kept["status"] = "completed"
-        except BaseException as error:
-            kept |= {"status": "failed", "error": error}
-            raise
-        finally:
-            deadline.cancel()
-            del running[run_id]
-            kept |= {"took": time.monotonic() - began, "results": results}
         return results
 
     return run
