@@ -41,6 +41,7 @@ def test_a_ratio_compares_the_rounds_pair_by_pair() -> None:
 def test_the_floor_and_the_chain_do_the_same_work() -> None:
     import asyncio
 
+    import byhand
     import floor
     import ours
 
@@ -57,6 +58,13 @@ def test_the_floor_and_the_chain_do_the_same_work() -> None:
         house = ours.House(floor.suspends)
         assert asyncio.run(give(base)) == asyncio.run(give(house.executed(document)))
         assert asyncio.run(give(base)) == asyncio.run(give(house.bare(document)))
+    for base, hand in (
+        (floor.chain(5, floor.suspends), byhand.chain(5, floor.suspends)),
+        (floor.fan_out(5, floor.suspends), byhand.fan_out(5, floor.suspends)),
+        (floor.loop(5, floor.suspends), byhand.loop(5, floor.suspends)),
+        (floor.many(3, 2, floor.suspends), byhand.many(3, 2, floor.suspends)),
+    ):
+        assert asyncio.run(give(base)) == asyncio.run(give(hand))
 
 
 def test_one_command_prints_the_table_and_writes_it_as_json(tmp_path: Path) -> None:
@@ -67,7 +75,7 @@ def test_one_command_prints_the_table_and_writes_it_as_json(tmp_path: Path) -> N
     assert "loop of 1000 with a condition" in done.stdout
     (row,) = json.loads(out.read_text())["rows"]
     assert row["target"] == 6
-    assert set(row["times"]) == {"asyncio", "ropewalk"}
+    assert set(row["times"]) == {"asyncio", "ropewalk", "by hand"}
     assert row["met"] == (row["value"] <= 6)
 
 
