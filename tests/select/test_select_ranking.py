@@ -37,6 +37,17 @@ def test_parameters_that_repeat_what_the_name_says_are_worth_nothing_more() -> N
     assert "only in parameters" not in told["matches"]["features"]
 
 
+def test_words_that_parameters_run_together_are_those_of_the_name() -> None:
+    tools = [
+        _tool("disk_size", "Retrieve the disk size of a machine.", disk_type="", machine=""),
+        {"name": "disk_type", "description": "Retrieve the type of disk that is built in."},
+    ]
+    found = Selector([*tools, *_filler()]).select("Retrieve the disk type.", threshold=0).results
+    assert [one["name"] for one in found[:2]] == ["disk_type", "disk_size"]
+    assert found[1]["matches"]["terms"]["disk"]["fields"][:2] == ["name", "description"]
+    assert found[1]["matches"]["terms"]["type"]["fields"] == ["parameters"]
+
+
 def test_a_word_that_only_parameters_have_tells_tools_apart() -> None:
     tools = [
         _tool("book_a", "Book a room", guests="How many come"),

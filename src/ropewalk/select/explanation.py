@@ -57,11 +57,12 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     alike = np.round(likeness[ours].astype(np.float64), 2)
     both = zip(row[ours].tolist(), place[ours].tolist(), alike.tolist(), fields[ours].tolist(), strict=True)
     for term, result, like, bits in both:  # the most alike come last
-        hits[result][term] = (like, bits)
+        before, others = hits[result].get(term, (0.0, 0))
+        hits[result][term] = (like, bits | others if like == before else bits)
     adds = np.round(ranking.features[columns] * weight_row(ranking.with_model), 3).tolist()
-    before = [0.0] * len(places) if ranking.added is None else np.round(ranking.added[columns], 3).tolist()
+    learnt_of = [0.0] * len(places) if ranking.added is None else np.round(ranking.added[columns], 3).tolist()
     made: list[dict[str, Json]] = []
-    for having, values, learnt in zip(hits, adds, before, strict=True):
+    for having, values, learnt in zip(hits, adds, learnt_of, strict=True):
         said: dict[str, Json] = {}
         everywhere = 0
         for term in sorted(having):

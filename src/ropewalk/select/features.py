@@ -283,7 +283,9 @@ class Candidates:
         cell = row * count + column
         heard: Array = np.zeros((5, terms * count), np.float32)
         heard[0, cell] = likeness
-        heard[1, cell] = _ONLY_IN_PARAMETERS[fields] * likeness
+        heard[1, cell] = _IN_PARAMETERS[fields] * likeness
+        # Not where the name or the description says it as well, be it written otherwise (`disk type`, `disk_type`).
+        heard[1, cell[(_TELLING[fields] > 0) & (likeness == heard[0, cell])]] = 0
         heard[3, cell] = likeness * impacts
         heard[4, cell] = _DESCRIBING[fields] * likeness
         heard[2] = heard[0] == 1.0
@@ -376,12 +378,10 @@ def _choose(chosen: Array, rows: Iterable[Array], allowed: Array | None, most: i
         chosen[picked] = True
 
 
-# By the bits of the fields: in the name or the description, in the description, in parameters and neither of these.
+# By the bits of the fields: in the name or the description, in the description, in parameters.
 _TELLING: Final[Array] = np.array([(n & TELLING) > 0 for n in range(1 << FIELD_BITS)], np.float32)
 _DESCRIBING: Final[Array] = np.array([n >> 1 & 1 for n in range(1 << FIELD_BITS)], np.float32)
-_ONLY_IN_PARAMETERS: Final[Array] = np.array(
-    [n & 12 > 0 and not n & TELLING for n in range(1 << FIELD_BITS)], np.float32
-)
+_IN_PARAMETERS: Final[Array] = np.array([(n & 12) > 0 for n in range(1 << FIELD_BITS)], np.float32)
 
 
 __all__ = ["NAMES", "Candidates", "Reading"]
