@@ -89,12 +89,3 @@ def loop(rounds: int, tool: Tool) -> Work:
         return value
 
     return lambda: runs.run(work)
-
-
-def many(executions: int, steps: int, tool: Tool) -> Work:
-    one = chain(steps, tool)
-
-    async def run() -> int:
-        return len(await asyncio.gather(*(one() for _ in range(executions))))
-
-    return run

@@ -112,10 +112,11 @@ def counted(work: Work, steps: int) -> Work:
 
 def stepping(place: Place, peers: dict[str, Any], failed: dict[str, str], rounds: int) -> Iterator[Row]:
     house = place.house()
+    many = floor.many(house.executed(ours.chain(STEPS)), RUNS)
     shapes = (
         ("sequential", f"sequential {CHAIN}", 1, CHAIN, False, house.executed(ours.chain(CHAIN))),
         ("fan-out", f"fan-out {WIDE:,}", 1, WIDE, True, house.executed(ours.fan_out(WIDE))),
-        ("many", f"{RUNS:,} executions of {STEPS}", RUNS, STEPS, False, house.many(ours.chain(STEPS), RUNS)),
+        ("many", f"{RUNS:,} executions of {STEPS}", RUNS, STEPS, False, many),
     )
     for kind, label, runs, steps, wide, work in shapes:
         total, few = runs * steps, min(runs, FEW)

@@ -163,9 +163,8 @@ def loop(rounds: int, tool: Tool) -> Work:
     return run
 
 
-def many(executions: int, steps: int, tool: Tool, latencies: list[float] | None = None) -> Work:
-    """Many chains at the same time; how long each took goes into `latencies`."""
-    one = chain(steps, tool)
+def many(one: Work, executions: int, latencies: list[float] | None = None) -> Work:
+    """The same at the same time, so many times; how long each took goes into `latencies`."""
 
     async def timed() -> Any:
         start = time.perf_counter()

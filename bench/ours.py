@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -149,20 +148,6 @@ class House:
 
         async def run() -> Json:
             return (await Run(program, "bench", None, log).execute()).outputs
-
-        return run
-
-    def many(self, document: dict[str, Json], executions: int, latencies: list[float] | None = None) -> Work:
-        one = self.executed(document)
-
-        async def timed() -> None:
-            start = time.perf_counter()
-            await one()
-            if latencies is not None:
-                latencies.append(time.perf_counter() - start)
-
-        async def run() -> int:
-            return len(await asyncio.gather(*(timed() for _ in range(executions))))
 
         return run
 

@@ -62,7 +62,6 @@ def test_the_floor_and_the_chain_do_the_same_work() -> None:
         (floor.chain(5, floor.suspends), byhand.chain(5, floor.suspends)),
         (floor.fan_out(5, floor.suspends), byhand.fan_out(5, floor.suspends)),
         (floor.loop(5, floor.suspends), byhand.loop(5, floor.suspends)),
-        (floor.many(3, 2, floor.suspends), byhand.many(3, 2, floor.suspends)),
     ):
         assert asyncio.run(give(base)) == asyncio.run(give(hand))
 
