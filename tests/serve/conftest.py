@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser, served: Served) -> Iterator[Page]:
     """A page that has come in by the address that is printed; whatever it complains about fails the test."""
     context = browser.new_context(viewport={"width": 1200, "height": 800}, base_url=served.url)
-    context.set_default_timeout(8_000)
+    context.set_default_timeout(20_000)
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -32,7 +32,8 @@ def test_each_time_that_is_due_starts_one_run_whatever_the_number_of_workers(cre
     assert {time.microsecond for time in times} == {0}
     for id in ids:
         scene.until_ended(id)
-    assert len(scene.pids("tick")) == len(starts(scene))
+    # One more may have started meanwhile, and not called its tool yet.
+    assert len(ids) <= len(scene.pids("tick")) <= len(starts(scene))
 
 
 def test_schedules_are_listed_paused_started_by_hand_and_forgotten(crew: Start) -> None:
