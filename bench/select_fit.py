@@ -24,12 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from ropewalk.select import weights
+from ropewalk.select import features, weights
+from ropewalk.select.candidates import Candidates
 from ropewalk.select.card import card_of
 from ropewalk.select.embed import MiniLM, Vectors, model_text
-from ropewalk.select.features import NAMES, Candidates, Reading
+from ropewalk.select.features import NAMES
 from ropewalk.select.hybrid import CANDIDATES, chances, evidence, size_of
 from ropewalk.select.index import Index
+from ropewalk.select.reading import Reading
 from ropewalk.select.request import read_request
 from select_data import Set, load, mean, measure, right
 
@@ -85,7 +87,7 @@ def case(index: Index, vectors: Vectors | None, query: dict[str, Any]) -> Case:
     names = [index.cards[slot].key for slot in slots]
     gold = set().union(*right(query))
     good = np.array([name in gold for name in names], float)
-    return Case(query, names, found.measure(slots, near), reading.shares, good)
+    return Case(query, names, features.measure(found, slots, near), reading.shares, good)
 
 
 def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarray:

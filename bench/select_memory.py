@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from ropewalk.journal.use import ToolUse
-from ropewalk.select import memory
+from ropewalk.select import features, memory
+from ropewalk.select.candidates import Candidates
 from ropewalk.select.card import card_of
-from ropewalk.select.features import NAMES, Candidates, Reading
+from ropewalk.select.features import NAMES
 from ropewalk.select.hybrid import CANDIDATES, joined
 from ropewalk.select.index import Index
 from ropewalk.select.memory import Memory
+from ropewalk.select.reading import Reading
 from ropewalk.select.request import read_request
 from select_data import Set, load, mean, measure, right
 from select_fit import Case, case, fit, prepare, ranked
@@ -59,11 +61,11 @@ def cases(one: Set, index: Index, found: np.ndarray, each: int, share: float, pa
         recalled = past.recall(reading)
         assert recalled is not None
         slots, places = joined(index, past, recalled, candidates.find(None, CANDIDATES), None)
-        value = candidates.measure(slots) @ found
-        features = np.stack((value, recalled.words[:, places], recalled.nearest[:, places]), axis=2)
+        value = features.measure(candidates, slots) @ found
+        rows = np.stack((value, recalled.words[:, places], recalled.nearest[:, places]), axis=2)
         names = [card.key for card in map(index.cards.__getitem__, slots.tolist()) if card is not None]
         gold = set().union(*right(query))
-        yield Case(query, names, features, reading.shares, np.array([name in gold for name in names], float))
+        yield Case(query, names, rows, reading.shares, np.array([name in gold for name in names], float))
 
 
 def main() -> None:

@@ -16,9 +16,9 @@ from ropewalk.errors import InvalidInput, NotFound, StoreError, ToolError
 from ropewalk.journal import MemoryStore
 from ropewalk.journal.use import ToolUse
 from ropewalk.select.card import card_of
-from ropewalk.select.features import Reading
 from ropewalk.select.index import Index
 from ropewalk.select.memory import Memory
+from ropewalk.select.reading import Reading
 from ropewalk.select.request import read_request
 from ropewalk.select.selector import Selector
 from ropewalk.tools.tool import tool

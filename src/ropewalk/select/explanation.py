@@ -47,20 +47,23 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     assert ranking.order is not None
     columns = ranking.order[places]
     found = ranking.found
-    terms = found.reading.request.terms
-    row, column, likeness, _, fields = found.hits
+    reading, terms = found.reading, found.reading.request.terms
+    variant, column, _, fields = found.hits
     place_of = np.full(len(ranking.order), -1)
     place_of[columns] = np.arange(len(places))
     place = place_of[column]
     hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
     ours = (place >= 0).nonzero()[0]
-    alike = np.round(likeness[ours].astype(np.float64), 2)
-    both = zip(row[ours].tolist(), place[ours].tolist(), alike.tolist(), fields[ours].tolist(), strict=True)
+    variant = variant[ours]
+    alike = reading.likeness[variant].astype(np.float64).round(2)
+    both = zip(
+        reading.places[variant].tolist(), place[ours].tolist(), alike.tolist(), fields[ours].tolist(), strict=True
+    )
     for term, result, like, bits in both:  # the most alike come last
         before, others = hits[result].get(term, (0.0, 0))
         hits[result][term] = (like, bits | others if like == before else bits)
-    adds = np.round(ranking.features[columns] * weight_row(ranking.with_model), 3).tolist()
-    learnt_of = [0.0] * len(places) if ranking.added is None else np.round(ranking.added[columns], 3).tolist()
+    adds = (ranking.features[columns] * weight_row(ranking.with_model)).round(3).tolist()
+    learnt_of = [0.0] * len(places) if ranking.added is None else ranking.added[columns].round(3).tolist()
     made: list[dict[str, Json]] = []
     for having, values, learnt in zip(hits, adds, learnt_of, strict=True):
         said: dict[str, Json] = {}

@@ -14,13 +14,15 @@ import numpy as np
 
 from ..frozen import dataclass
 from . import weights
-from .features import NAMES, Candidates, Reading
+from .candidates import Candidates
+from .features import NAMES, measure
 from .index import Index
 from .memory import Memory, Recalled
+from .reading import Reading
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-CANDIDATES: Final = 100
+CANDIDATES: Final = 64
 SURE_AGAIN: Final = 12.0  # how fast a request becomes one that was asked before,
 LIKE_BEFORE: Final = 0.5  # and how like it must be for even chances
 MOST_SEEN: Final = 10_000
@@ -72,7 +74,7 @@ def rank(
         added = recalled.value[:, places]
     if not len(slots):
         return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), found)
-    measured = found.measure(slots, near)
+    measured = measure(found, slots, near)
     words = measured @ _single(near is not None)
     values = words if added is None else words + added
     shares = chances(values, reading.shares)

@@ -98,6 +98,11 @@ class Index:
     def frequency(self, term: int) -> int:
         return self.counts[term]
 
+    def frequencies(self, terms: Array) -> Array:
+        """How many tools have each of these words."""
+        counts: Array = np.frombuffer(self.counts, np.int32)[terms] if len(terms) else np.zeros(0, np.int32)
+        return counts
+
     def rarity(self, frequency: int) -> float:
         """The inverse document frequency of a word that so many tools have."""
         count = len(self.slots)
@@ -105,7 +110,7 @@ class Index:
 
     def rarities(self, terms: Array) -> Array:
         """The same of each of these words."""
-        counts = np.frombuffer(self.counts, np.int32)[terms] if len(terms) else terms
+        counts = self.frequencies(terms)
         rare: Array = np.log1p((len(self.slots) - counts + 0.5) / (counts + 0.5))
         return rare
 

@@ -21,7 +21,7 @@ from .lexicon import lexicon, products
 from .request import Term, read_request
 
 if TYPE_CHECKING:
-    from .features import Reading
+    from .reading import Reading
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -252,8 +252,8 @@ class Selector:
 
         from .choice import allowed, cut
         from .explanation import explained
-        from .features import Reading
         from .hybrid import rank
+        from .reading import Reading
 
         index = self._index
         near = self._near(request)
