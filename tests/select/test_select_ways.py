@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from registry import TOOLS, definition, names
 
-from ropewalk.select.hybrid import chances, evidence
+from ropewalk.select.hybrid import CANDIDATES, chances, evidence
 from ropewalk.select.selector import Selector
 
 SEVERAL = (
@@ -35,9 +35,9 @@ def test_a_way_of_small_share_cannot_outdo_one_of_large_share() -> None:
 def test_the_best_of_a_few_is_not_likely_because_they_are_few() -> None:
     """SELECT-SURE-1"""
     few, _ = evidence(np.full((1, 3), 2.0), np.ones(1), 2.0)
-    many, _ = evidence(np.full((1, 100), 2.0), np.ones(1), 2.0)
-    assert few == pytest.approx(0.03)
-    assert many == pytest.approx(0.05)
+    many, _ = evidence(np.full((1, CANDIDATES), 2.0), np.ones(1), 2.0)
+    assert few == pytest.approx(3 / CANDIDATES)
+    assert many == pytest.approx(5 / CANDIDATES)
 
 
 @pytest.mark.parametrize("foreign", ["knit a woollen sock", "who won the chess championship", "tune my guitar"])

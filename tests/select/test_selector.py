@@ -319,7 +319,7 @@ def test_words_of_tools_that_went_correct_nothing() -> None:
 
 def test_words_that_were_asked_for_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """SELECT-INPUT-1"""
-    monkeypatch.setattr("ropewalk.select.features.MOST_READ", 100)
+    monkeypatch.setattr("ropewalk.select.reading.MOST_READ", 100)
     selector = Selector(TOOLS)
     for number in range(60):
         selector.select(" ".join(f"zq{chr(97 + number % 26)}x{'y' * n}" for n in range(20)) + f" w{number}")

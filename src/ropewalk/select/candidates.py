@@ -16,7 +16,7 @@ LOOKED_UP: Final = 40_000  # postings that are added up
 CLAUSES: Final = (
     2_000  # tools that are rated clause by clause, those with most of the words; of up to twice as many all
 )
-MEANINGS: Final = 500  # and those whose meaning is compared; of up to twice as many all,
+MEANINGS: Final = 250  # and those whose meaning is compared; of up to twice as many all,
 FEW: Final = 20_000  # and of so many where few have a word
 
 

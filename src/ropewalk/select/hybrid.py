@@ -113,12 +113,14 @@ def joined(
     return np.array(found, slots.dtype), [places[slot] for slot in found]
 
 
-def chances(values: Array, shares: Array, others: Array | float = 0.0) -> Array:
+def chances(values: Array, shares: Array, others: float = 0.0) -> Array:
     """How likely each candidate is the tool meant, in each way to read the request: a softmax for each, by its share.
     `others` is what stands against the candidates besides."""
     best = values.max(1, keepdims=True, initial=0.0)
     power = np.exp(values - best)
-    against = power.sum(1, keepdims=True) + others * np.exp(-best)
+    against = power.sum(1, keepdims=True)
+    if others:
+        against += others * np.exp(-best)
     likely: Array = power * (shares[:, None] / against)
     return likely
 

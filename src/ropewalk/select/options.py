@@ -46,6 +46,7 @@ _NAMES: Final = {
     "category": "category",
     "namespace": "namespace",
 }
+_KNOWN: Final = {**{name: name for name in _NAMES}, **{snake: name for name, snake in _NAMES.items()}}
 
 THRESHOLD: Final = 0.3
 """Below this no tool fits."""
@@ -72,12 +73,11 @@ def read_options(query: object, given: Mapping[str, Any] | None, more: Mapping[s
         problems.append(_problem("query", f"must be a string, not {_type(query)}"))
     if given is not None and not isinstance(given, Mapping):
         raise InvalidInput([*problems, _problem("options", f"must be an object, not {_type(given)}")])
-    known = {**{name: name for name in _NAMES}, **{snake: name for name, snake in _NAMES.items()}}
     values: dict[str, Any] = {}
     for key, value in {**(given or {}), **more}.items():
-        name = known.get(key)
+        name = _KNOWN.get(key)
         if name is None:
-            near = closest(str(key), known)
+            near = closest(str(key), _KNOWN)
             problems.append(Problem(path=f"options.{key}", message="there is no such option", suggestion=near))
         elif value is not None:
             values[name] = value

@@ -17,7 +17,7 @@ from ..journal.use import ToolUse, UseStore
 from ..uncollected import uncollected
 from ..values import Json, closest
 from .card import Card, card_of
-from .options import NoTools, Options, read_options
+from .options import NoTools, read_options
 from .usage import Rate, Usage, use_of
 
 if TYPE_CHECKING:
@@ -217,25 +217,25 @@ class Selector:
         chosen = read_options(query, options, more)
         if len(self) == 0:
             raise NoTools()
-        from .documented import INTENTS, detect
-        from .request import read_request
+        from .answer import answered, as_documented, asked  # with numpy and the rest, as in _index
 
-        request = read_request(query)
-        table = self._intents if self._intents is not None else INTENTS
-        intent = detect(request, table)
+        request, intent = asked(query, self._intents)
         blank = not query.strip()
         if self._vectors is not None and chosen.strategy in MEANT and not blank:
             with self._lock:
                 vectors = self._current()
             vectors.query(request.text)  # a model may take its time: others are answered meanwhile
         with self._lock:
+            near = self._near(request) if chosen.strategy in MEANT and not blank else None
+            rates = self._usage.rates() if self._learn else {}
             if blank:
                 found: list[dict[str, Json]] = []
                 total = 0
             elif chosen.strategy == "hybrid":
-                found, total = self._hybrid(request, chosen)
+                memory = self._usage.memory() if self._learn else None
+                found, total = answered(self._index, request, chosen, near, memory, rates)
             else:
-                found, total = self._documented(request, chosen, table, intent)
+                found, total = as_documented(self._index, request, chosen, near, self._intents, intent, rates)
         return SelectionResult(
             {
                 "success": True,
@@ -246,77 +246,6 @@ class Selector:
                 "detectedIntent": intent,
             }
         )
-
-    def _hybrid(self, request: Request, options: Options) -> tuple[list[dict[str, Json]], int]:
-        import numpy as np
-
-        from .choice import allowed, cut
-        from .explanation import explained
-        from .hybrid import rank
-        from .reading import Reading
-
-        index = self._index
-        near = self._near(request)
-        reading = Reading(index, request)
-        remembered = self._usage.memory() if self._learn else None
-        ranking = rank(index, reading, allowed(index, options), near, remembered)
-        rated = ranking.scores.astype(np.float64)
-        kept, total = cut(index, rated, ranking.slots, self._rates(), options)
-        reasons = explained(ranking, [place for _, _, place in kept]) if kept else []
-        return self._results(kept, rated, reasons, options), total
-
-    def _documented(
-        self, request: Request, options: Options, table: Mapping[str, Intent], intent: str | None
-    ) -> tuple[list[dict[str, Json]], int]:
-        import numpy as np
-
-        from .choice import allowed, cut
-        from .documented import Question, scored, why
-
-        near = self._near(request) if options.strategy in MEANT else None
-        question = Question(self._index, request, table, intent, near)
-        scores = scored(question, options.strategy)
-        may = allowed(self._index, options)
-        if may is not None:
-            scores = np.where(may, scores, 0)
-        slots = np.flatnonzero(scores > 0)
-        rated = scores[slots].astype(np.float64)
-        kept, total = cut(self._index, rated, slots, self._rates(), options)
-        reasons = [why(question, options.strategy, slot) for _, slot, _ in kept]
-        return self._results(kept, rated, reasons, options), total
-
-    def _results(
-        self, kept: list[tuple[float, int, int]], rated: Array, reasons: list[dict[str, Json]], options: Options
-    ) -> list[dict[str, Json]]:
-        """What is given back of these, as `cut` gives them, with what moved their scores after they were rated."""
-        made = [self._result(slot, score, why) for (score, slot, _), why in zip(kept, reasons, strict=True)]
-        if options.recent or self._rates():
-            from .choice import RECENT, is_recent
-            from .explanation import add_moved
-
-            for (score, slot, place), why in zip(kept, reasons, strict=True):
-                recently = score * (RECENT - 1) if is_recent(self._index, slot, options) else 0.0
-                add_moved(why, score - rated.item(place), recently)
-        return made
-
-    def _rates(self) -> dict[str, Rate]:
-        """Of each tool how it did before; of none where that is not to count."""
-        return self._usage.rates() if self._learn else {}
-
-    def _result(self, slot: int, score: float, matches: dict[str, Json]) -> dict[str, Json]:
-        card = self._index.cards[slot]
-        assert card is not None
-        made: dict[str, Json] = {
-            "name": card.key,
-            "description": card.description,
-            "score": round(score, 4),
-            "matches": matches,
-            "category": card.category,
-            "inputSchema": card.input_schema,
-        }
-        if card.namespace is not None:
-            made["namespace"] = card.namespace
-        return made
 
     # --- learning -----------------------------------------------------------------------------
 
