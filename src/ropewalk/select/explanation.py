@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,13 +29,14 @@ def add_moved(reasons: dict[str, Json], success: float, recently: float) -> None
             features[name] = round(by, 3)
 
 
+_FIELDS_OF: Final = [
+    [name for number, name in enumerate(FIELDS) if bits >> number & 1] for bits in range(1 << len(FIELDS))
+]
+
+
 def fields_of(bits: int) -> list[Json]:
-    return _named(bits).copy()
-
-
-@lru_cache(maxsize=64)
-def _named(bits: int) -> list[str]:
-    return [name for number, name in enumerate(FIELDS) if bits >> number & 1]
+    """The names of the fields of these bits."""
+    return [*_FIELDS_OF[bits]]
 
 
 def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:

@@ -79,7 +79,7 @@ def rank(
     values = words if added is None else words + added
     shares = chances(values, reading.shares)
     best_way, chance = shares.argmax(0), shares.sum(0)
-    order = np.argsort(-chance, kind="stable")
+    order = (-chance).argsort(kind="stable")
     choice = len(index) if allowed is None else int(allowed.sum())
     sure = sureness(words, reading.shares, choice, near is not None, shares if words is values else None)
     columns = np.arange(len(slots))
@@ -134,9 +134,10 @@ def evidence(values: Array, shares: Array, usual: float, known: Array | None = N
     missing = max(0, CANDIDATES - values.shape[1])
     likely = chances(values, shares, missing * math.exp(usual)) if missing or known is None else known
     chance = likely.sum(0)
-    best = int(chance.argmax())
-    five = sum(np.sort(chance)[-5:].tolist())
+    best = chance.argmax()
     way = values[likely[:, best].argmax()]
+    chance.sort()
+    five = sum(chance[-5:].tolist())
     ordered = np.full(len(way) + missing, usual)
     ordered[: len(way)] = way
     ordered.sort()

@@ -169,9 +169,7 @@ class Lexicon:
 
 def _unit(total: Vector) -> Vector:
     """The same directions at length 1; what is 0 stays."""
-    lengths = np.sqrt(np.vecdot(total, total))
-    lengths[lengths == 0] = 1.0
-    total /= lengths[:, None]
+    total /= np.maximum(np.sqrt(np.vecdot(total, total)), 1e-30)[:, None]
     return total
 
 

@@ -10,7 +10,7 @@ import threading
 import unicodedata
 from collections.abc import Callable
 from importlib import import_module
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 _V = TypeVar("_V")
@@ -111,13 +111,10 @@ def stemmer() -> _Stems:
 def placed(text: str, limit: int = 100_000) -> list[tuple[str, str, int]]:
     """(stem, word, where it stands) of the words of a normalised text in order; a name of several pieces is there in
     pieces and as a whole."""
-    pieces, found = stemmer().pieces, list[tuple[str, str, int]]()
-    for match in _SURFACE.finditer(text):
-        start = match.start()
-        for stem, plain in pieces[match.group()]:
-            found.append((stem, plain, start))
-        if len(found) >= limit:
-            break
+    pieces = stemmer().pieces
+    surfaces = islice(_SURFACE.finditer(text), limit)
+    found = [(stem, plain, match.start()) for match in surfaces for stem, plain in pieces[match[0]]]
+    del found[limit:]
     return found
 
 
