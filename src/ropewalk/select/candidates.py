@@ -13,11 +13,11 @@ from .reading import Reading
 Array: TypeAlias = np.ndarray[Any, Any]
 
 LOOKED_UP: Final = 40_000  # postings that are added up
-CLAUSES: Final = (
-    2_000  # tools that are rated clause by clause, those with most of the words; of up to twice as many all
-)
-MEANINGS: Final = 250  # and those whose meaning is compared; of up to twice as many all,
-FEW: Final = 20_000  # and of so many where few have a word
+# Of more than twice as many tools only so many are
+CLAUSES: Final = 2_000  # rated clause by clause: those with most of the words;
+MEANINGS: Final = 250  # rated by what they mean: the best of those. All are where few have a word,
+FEW: Final = 20_000  # of up to so many tools.
+ABOVE_ALL: Final = 10.0  # no rating is as high
 
 
 class Candidates:
@@ -25,8 +25,8 @@ class Candidates:
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
-        # Of every posting of the reading, where there are not many: which of its words it is of, its slot, its impact,
-        # and its number.
+        # Of every posting of the reading, where neither they nor the tools are many: which of its words it is of, its
+        # slot, its impact, and its number.
         self._seen: tuple[Array, Array, Array, Array] | None = None
         self.hits: tuple[Array, Array, Array, Array] = (np.zeros(0, np.intp),) * 4  # what `matches` gave last
 
@@ -35,15 +35,19 @@ class Candidates:
         `near` what a model thinks of it.
 
         They are rated by the words they have, of the clause that speaks most for them and of all, and by what they
-        mean. To look at all of many tools takes too long: those with most of the words are rated clause by clause, and
-        of these the best by what they mean."""
+        mean; some places are for those with most of the words of each clause. To look at all of many tools takes too
+        long: those with most of the words are rated clause by clause, and of these the best by what they mean."""
         if allowed is not None and int(allowed.sum()) <= most:
             return np.flatnonzero(allowed)
         index, meant = self.index, self.reading.way_vectors[0]
-        some, rated = self._by_words(allowed, near)
+        some, rated, words = self._by_words(allowed, near)
         if len(rated) > 2 * MEANINGS:
             best = _highest(rated, MEANINGS)
-            some, rated = best if some is None else some[best], rated[best]
+            some, rated, words = best if some is None else some[best], rated[best], words[:, best]
+        each = most // (len(words) + 1)
+        if len(words) > 1 and len(rated) > each:
+            seats = words.argpartition(-each, axis=1)[:, -each:]
+            rated[seats[np.take_along_axis(words, seats, 1) > 0]] += ABOVE_ALL
         if some is not None and len(some) < MEANINGS and index.size <= FEW:
             every: Array = np.zeros(index.size)
             every[some] = rated
@@ -55,8 +59,9 @@ class Candidates:
         best = _highest(rated + 2 * _of_best(alike), most)
         return best if some is None else some[best]
 
-    def _by_words(self, allowed: Array | None, near: Array | None) -> tuple[Array | None, Array]:
-        """Some slots in order (all, when None), and how each is rated by the words it has, and by a model."""
+    def _by_words(self, allowed: Array | None, near: Array | None) -> tuple[Array | None, Array, Array]:
+        """Some slots in order (all, when None), how each is rated by the words it has, and by a model, and what it has
+        of each clause."""
         index, reading = self.index, self.reading
         slots, worth, home = self._postings()
         some: Array | None = None
@@ -72,14 +77,17 @@ class Candidates:
             slots, worth, home = slots[hit], worth[hit], home[hit]
             allowed, near = None, None if near is None else near[some]
         if len(reading.clauses) == 1:
-            rated = 2 * _of_best(_allowed(np.bincount(slots, worth, size), allowed))
+            words = _allowed(np.bincount(slots, worth, size), allowed)[None]
+            rated = 2 * _of_best(words[0])
         else:
             rows = np.bincount(home * size + slots, worth, (len(reading.clauses) + 1) * size).reshape(-1, size)
             rows[1:] += rows[0]  # what several clauses have counts for all: some candidates more
             words = _allowed(rows[1:], allowed)
             per = 1 / np.maximum(words.max(1, initial=0.0), 1e-9)
             rated = (words * per[:, None]).max(0) + (reading.shares[1:] * per) @ words
-        return some, rated if near is None else rated + 2 * _of_best(_allowed(near, allowed))
+        if near is not None:
+            rated += 2 * _of_best(_allowed(near, allowed))
+        return some, rated, words
 
     def _postings(self) -> tuple[Array, Array, Array]:
         """Of every posting of the reading its slot, what it is worth, and the clause it is of: from 1 on, 0 when it is
@@ -89,7 +97,8 @@ class Candidates:
         lengths = index.frequencies(reading.terms)
         variants: Array = np.arange(len(lengths), dtype=np.int16)
         value = reading.worth[reading.places] * reading.likeness
-        if int(lengths.sum()) > LOOKED_UP:
+        many = int(lengths.sum()) > LOOKED_UP
+        if many:
             room, kept = LOOKED_UP, list[int]()
             for n in np.argsort(-value, kind="stable").tolist():
                 if lengths[n] <= room or not kept:
@@ -99,7 +108,7 @@ class Candidates:
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in reading.terms[variants].tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
-        if index.size <= 2 * CLAUSES:
+        if not many and index.size <= 2 * CLAUSES:
             self._seen = variants.repeat(lengths), slots, impacts, numbers
         having = reading.clauses > 0
         home = np.where(having.sum(0) == 1, having.argmax(0) + 1, 0)[reading.places[variants]]
