@@ -17,22 +17,7 @@ from ropewalk.select.selector import Selector
 
 MANY = 2 * CLAUSES + 500
 VERBS = ["paint", "sell", "polish", "carry", "fold", "stack", "label", "rinse", "sort", "wrap", "weigh", "mend"]
-THINGS = [
-    "lantern", "violin", "saddle", "pebble", "thimble", "barrel", "anchor", "trellis", "kettle", "ribbon", "mitten", "candle",
-]  # fmt: skip
-    "lantern",
-    "violin",
-    "saddle",
-    "pebble",
-    "thimble",
-    "barrel",
-    "anchor",
-    "trellis",
-    "kettle",
-    "ribbon",
-    "mitten",
-    "candle",
-]
+THINGS = ["lantern", "violin", "saddle", "pebble", "thimble", "barrel", "anchor", "trellis", "kettle", "ribbon", "candle"]
 WANTED: list[dict[str, Any]] = [
     {"name": "get_weather", "description": "Weather forecast for a city"},
     {"name": "book_flight", "description": "Book a flight between two airports"},
