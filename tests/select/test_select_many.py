@@ -17,7 +17,7 @@ from ropewalk.select.selector import Selector
 
 MANY = 2 * CLAUSES + 500
 VERBS = ["paint", "sell", "polish", "carry", "fold", "stack", "label", "rinse", "sort", "wrap", "weigh", "mend"]
-THINGS = ["lantern", "violin", "saddle", "pebble", "thimble", "barrel", "anchor", "trellis", "kettle", "ribbon", "candle"]
+THINGS = ["lantern", "violin", "saddle", "pebble", "thimble", "barrel", "anchor", "trellis", "kettle", "ribbon"]
 WANTED: list[dict[str, Any]] = [
     {"name": "get_weather", "description": "Weather forecast for a city"},
     {"name": "book_flight", "description": "Book a flight between two airports"},
@@ -47,8 +47,8 @@ def _names(selector: Selector, request: str, **options: Any) -> list[str]:
 def test_each_clause_of_a_long_request_finds_its_tool_among_many(many: Selector) -> None:
     """SELECT-CLAUSES-1"""
     asked = (
-        "polish the lantern and wrap a kettle for the shop, then stack the barrel and fold a ribbon, "
-        "and finally tell me what the weather forecast is"
+        "polish the lantern and wrap a kettle for the shop, then stack the barrel and fold a ribbon next to "
+        "the anchor, and finally tell me what the weather forecast is"
     )
     assert "get_weather" in _names(many, asked)
 
