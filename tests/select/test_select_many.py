@@ -57,6 +57,11 @@ def test_a_tool_that_has_none_of_the_words_is_found_among_many_by_what_it_means(
     assert _names(many, "get me a vehicle")[0] == "buy_car"
 
 
+def test_as_many_results_are_found_as_are_wanted(many: Selector) -> None:
+    found = _names(many, "polish the lantern and sell a saddle", maxResults=400)
+    assert len(set(found)) == 400
+
+
 def test_filters_hold_among_many(many: Selector) -> None:
     found = _names(many, "polish the lantern", namespace="shop1", maxResults=50)
     assert len(found) == 50

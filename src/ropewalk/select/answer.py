@@ -39,7 +39,7 @@ def answered(
 ) -> tuple[list[dict[str, Json]], int]:
     """The results of the `hybrid` strategy, and how many there were to choose from. `near` is what a model thinks of
     each tool by slot, `memory` has past requests, `rates` how each tool did."""
-    ranking = rank(index, Reading(index, request), allowed(index, options), near, memory)
+    ranking = rank(index, Reading(index, request), allowed(index, options), near, memory, options.max_results)
     rated = ranking.scores.astype(np.float64)
     kept, total = cut(index, rated, ranking.slots, rates, options)
     reasons = explained(ranking, [place for _, _, place in kept]) if kept else []

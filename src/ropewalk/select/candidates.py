@@ -41,14 +41,15 @@ class Candidates:
             return np.flatnonzero(allowed)
         index, meant = self.index, self.reading.way_vectors[0]
         some, rated, words = self._by_words(allowed, near)
-        if len(rated) > 2 * MEANINGS:
-            best = _highest(rated, MEANINGS)
+        meanings = max(MEANINGS, most)
+        if len(rated) > 2 * meanings:
+            best = _highest(rated, meanings)
             some, rated, words = best if some is None else some[best], rated[best], words[:, best]
         each = most // (len(words) + 1)
         if len(words) > 1 and len(rated) > each:
             seats = words.argpartition(-each, axis=1)[:, -each:]
             rated[seats[np.take_along_axis(words, seats, 1) > 0]] += ABOVE_ALL
-        if some is not None and len(some) < MEANINGS and index.size <= FEW:
+        if some is not None and len(some) < meanings and index.size <= FEW:
             every: Array = np.zeros(index.size)
             every[some] = rated
             some, rated = None, every

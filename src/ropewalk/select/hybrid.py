@@ -61,11 +61,12 @@ def rank(
     allowed: Array | None = None,
     near: Array | None = None,
     memory: Memory | None = None,
+    most: int = CANDIDATES,
 ) -> Ranking:
     """Rank the tools of an index for a request. `allowed` says of each slot whether it may be chosen, `near` what a
-    model thinks of each, `memory` has the requests that tools answered before."""
+    model thinks of each, `memory` has the requests that tools answered before; `most` results are wanted."""
     found = Candidates(index, reading)
-    slots = found.find(allowed, CANDIDATES, near)
+    slots = found.find(allowed, max(CANDIDATES, most), near)
     recalled = memory.recall(reading) if memory is not None else None
     added: Array | None = None
     places: list[int] = []
