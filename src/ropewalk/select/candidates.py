@@ -46,7 +46,7 @@ class Candidates:
             best = _highest(rated, meanings)
             some, rated, words = best if some is None else some[best], rated[best], words[:, best]
         each = most // (len(words) + 1)
-        if len(words) > 1 and len(rated) > each:
+        if len(words) > 1 and len(rated) > each > 0:
             seats = words.argpartition(-each, axis=1)[:, -each:]
             rated[seats[np.take_along_axis(words, seats, 1) > 0]] += ABOVE_ALL
         if some is not None and len(some) < meanings and index.size <= FEW:
