@@ -48,6 +48,23 @@ def test_what_is_no_name_of_a_module_is_told_with_one(tmp_path: Path, name: str,
     assert f"{name!r} is no name of a module; right is one as {right!r}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("own_tools.py", "there is no module 'own_tools.py'; did you mean own_tools?"),
+        ("sub/own_tools.py", "'sub/own_tools.py' is a file; its module is 'sub.own_tools'"),
+    ],
+)
+def test_the_file_of_a_module_is_told_with_its_module(tmp_path: Path, name: str, said: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("raise RuntimeError('imported')\n")
+    (tmp_path / "ropewalk.toml").write_text(f"[tools]\nmodules = [{name!r}]\n")
+    with pytest.raises(ConfigError) as caught:
+        import_tools(read_config(tmp_path, environ={}))
+    assert said in str(caught.value)
+
+
 def test_a_projects_file_that_is_no_file_is_told(tmp_path: Path) -> None:
     file = tmp_path / "ropewalk.toml"
     file.mkdir()

@@ -51,9 +51,11 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
 def _import(name: str, config: Config) -> ModuleType:
     if not all(name.split(".")) or any(sign in name for sign in "/\\\0"):
         raise _no_name(name, config)
+    own = _own_file(name, config.directory)
+    if own is None and _meant(name, config) is not None:
+        raise _missing(name, config)  # as `t.py`, which would import `t` first
     try:
         known = sys.modules.get(name)
-        own = _own_file(name, config.directory)
         if known is not None and own is not None and not _is_file(known, own):
             # Another project of this process has a module of this name: both stay what they are.
             return _load(f"{name}@{config.directory}", own)
@@ -97,9 +99,20 @@ def _load(name: str, file: Path) -> ModuleType:
     return module
 
 
+def _meant(name: str, config: Config) -> str | None:
+    """The module of the project that the path of a file stands for."""
+    module = ".".join(name.removesuffix(".py").replace("\\", "/").split("/"))
+    fits = name.endswith(".py") and "\0" not in name and all(module.split("."))
+    return module if fits and _own_file(module, config.directory) is not None else None
+
+
 def _no_name(name: str, config: Config) -> ConfigError:
     stem = name.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".py")
     right = stem if stem and all(stem.split(".")) and "\0" not in stem else "mytools"
+    meant = _meant(name, config)
+    if meant is not None:
+        said = f"[tools] modules: {name!r} is a file; its module is {meant!r}"
+        return ConfigError(said, place=_setting(config))
     return ConfigError(
         f"[tools] modules: {name!r} is no name of a module; right is one as {right!r} or 'package.{right}', which is "
         f"looked for in {config.directory} and on the Python path",
@@ -111,7 +124,7 @@ def _missing(name: str, config: Config) -> ConfigError:
     here = [p.stem for p in config.directory.glob("*.py")] + [
         p.parent.name for p in config.directory.glob("*/__init__.py")
     ]
-    near = closest(name, here)
+    near = _meant(name, config) or closest(name, here)
     hint = f"; did you mean {near}?" if near else f"; it is looked for in {config.directory} and on the Python path"
     return ConfigError(f"[tools] modules: there is no module {name!r}{hint}", place=_setting(config))
 
