@@ -168,6 +168,22 @@ def test_what_another_notation_cannot_hold_is_told_at_its_line(project):
     assert "c.yaml:3:5: a: compositions have no delay nodes" in done.err
 
 
+def test_what_another_notation_has_no_word_for_is_told_in_the_words_of_the_document(project):
+    inner = "{id: b, type: tool, tool: upper, params: {text: a}}"
+    project.write("l.yaml", f"nodes:\n  - {{id: a, type: loop, items: [1], maxIterations: 5, nodes: [{inner}]}}\n")
+    done = project("convert", "l.yaml", "--to", "composition")
+    assert done.code == 3
+    assert "l.yaml:2:5: a: compositions have no word for 'maxIterations' of a loop" in done.err
+
+
+def test_what_is_wrong_with_the_until_of_a_chain_is_told_at_its_line(project):
+    node = "{id: a, type: tool, tool: upper, params: {text: a}}"
+    project.write("r.yaml", f"id: r\nmode: loop\nnodes: [{node}]\nuntil: $iteration.x > 1\n")
+    done = project("validate", "r.yaml")
+    assert done.code == 3
+    assert "r.yaml:4:8: until: '$iteration' is an integer, no object: it has no 'x'" in done.err
+
+
 def test_a_python_file_is_no_document(project):
     project.write("flows.py", "from ropewalk import flow\n")
     done = project("run", "flows.py")

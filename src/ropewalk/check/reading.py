@@ -220,6 +220,8 @@ class Reading:
         if self.asked and any(ref.root == root and ref.path[: len(p)] == p for root, p in self.asked):
             return None
         name = f"{ref.root}.{ref.path[0]}" if ref.root in ("out", "state") else ref.root
+        if ref.root in ("round", "index") and ref.said is not None:  # which have other names in documents
+            name = show(Ref(ref.said.root, ref.said.path[: len(ref.said.path) - len(ref.path)]))
         return self._walk(known, path, name, at, ref.column)
 
     def _walk(self, known: Type, path: Path, name: str, at: At, column: int | None) -> Type:

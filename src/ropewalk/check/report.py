@@ -95,7 +95,8 @@ def path_of(node: Node | None, owners: Owners, field: str, at: At) -> str:
     if node is None:
         base, name = "", field
     else:
-        base = node.meta.source or id_path(node, owners)
+        whole = node.meta.hidden and node.meta.labels  # a node that stands for the document
+        base = node.meta.source or ("" if whole else id_path(node, owners))
         name = label_of(node, field)
     inside = ""
     while at is not None:

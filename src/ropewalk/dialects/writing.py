@@ -90,7 +90,9 @@ class FlowWriter(Generic[Around]):
             for name in set_fields(value):
                 if known is not None and name not in known:
                     of = type(value).__name__.lower()
-                    self.refuse(path, f"{self.kind}s have no word for {WORDS.get((of, name), f'{name!r} of a {of}')}")
+                    label = node.meta.labels.get(name) if value is node.op else None
+                    what = WORDS.get((of, name), f"{label or name!r} of a {of}")
+                    self.refuse(path, f"{self.kind}s have no word for {what}")
 
     def refuse_hidden(self, node: Node, path: str) -> None:
         what = node.meta.labels.get("hidden", "a hidden node")
