@@ -317,6 +317,14 @@ def test_words_of_tools_that_went_correct_nothing() -> None:
             assert selector.select(query, options).results == Selector(left).select(query, options).results
 
 
+def test_what_a_word_is_beside_another_script_is_not_what_it_is_alone() -> None:
+    """SELECT-INPUT-1"""
+    tools = [{"name": "plan_runs", "description": "Plan the runs of a week"}, {"name": "sell", "description": "Sell"}]
+    selector, fresh = Selector(tools, learn=False), Selector(tools, learn=False)
+    selector.select("日本running", threshold=0)
+    assert selector.select("running", threshold=0) == fresh.select("running", threshold=0)
+
+
 def test_words_that_were_asked_for_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """SELECT-INPUT-1"""
     monkeypatch.setattr("ropewalk.select.reading.MOST_READ", 100)

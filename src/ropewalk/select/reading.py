@@ -51,11 +51,11 @@ class Reading:
         read = index.read
         for place, term in enumerate(request.terms):
             weight = term.weight
-            known = read.get(term.plain)
+            known = read.get((term.stem, term.plain))
             if known is None:
                 if len(read) >= MOST_READ:  # whoever asks may have no end of words
                     read.clear()
-                known = read[term.plain] = self._read(index, term)
+                known = read[term.stem, term.plain] = self._read(index, term)
             numbers, likes, rarities, rarest, general, pieces, bits = known
             terms += numbers
             likeness += likes
