@@ -161,19 +161,21 @@ def test_a_file_that_cannot_be_written_is_told(project, command):
     assert done.err.endswith("\nerror: nodir/x.yaml cannot be written: No such file or directory\n")
 
 
-def test_what_another_notation_cannot_hold_is_told_at_its_line(project):
-    project.write("c.yaml", "kind: chain\nnodes:\n  - {id: a, type: delay, delay: 5}\n")
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("id: a, type: delay, delay: 5", "compositions have no delay nodes"),
+        (
+            "id: a, type: loop, items: [1], maxIterations: 5, nodes: [{id: b, type: delay, delay: 5}]",
+            "compositions have no word for 'maxIterations' of a loop",
+        ),
+    ],
+)
+def test_what_another_notation_cannot_hold_is_told_at_its_line_and_in_the_words_of_the_document(project, node, said):
+    project.write("c.yaml", f"kind: chain\nnodes:\n  - {{{node}}}\n")
     done = project("convert", "c.yaml", "--to", "composition")
     assert done.code == 3
-    assert "c.yaml:3:5: a: compositions have no delay nodes" in done.err
-
-
-def test_what_another_notation_has_no_word_for_is_told_in_the_words_of_the_document(project):
-    inner = "{id: b, type: tool, tool: upper, params: {text: a}}"
-    project.write("l.yaml", f"nodes:\n  - {{id: a, type: loop, items: [1], maxIterations: 5, nodes: [{inner}]}}\n")
-    done = project("convert", "l.yaml", "--to", "composition")
-    assert done.code == 3
-    assert "l.yaml:2:5: a: compositions have no word for 'maxIterations' of a loop" in done.err
+    assert f"c.yaml:3:5: a: {said}" in done.err
 
 
 def test_what_is_wrong_with_the_until_of_a_chain_is_told_at_its_line(project):

@@ -65,6 +65,12 @@ def test_the_file_of_a_module_is_told_with_its_module(tmp_path: Path, name: str,
     assert said in str(caught.value)
 
 
+def test_a_module_of_a_name_too_long_for_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ropewalk.toml").write_text(f"[tools]\nmodules = [{'a' * 300!r}]\n")
+    with pytest.raises(ConfigError, match="there is no module 'aaa"):
+        import_tools(read_config(tmp_path, environ={}))
+
+
 def test_a_projects_file_that_is_no_file_is_told(tmp_path: Path) -> None:
     file = tmp_path / "ropewalk.toml"
     file.mkdir()

@@ -57,9 +57,14 @@ def test_a_tool_that_has_none_of_the_words_is_found_among_many_by_what_it_means(
     assert _names(many, "get me a vehicle")[0] == "buy_car"
 
 
-def test_as_many_results_are_found_as_are_wanted(many: Selector) -> None:
-    found = _names(many, "polish the lantern and sell a saddle", maxResults=400)
-    assert len(set(found)) == 400
+def test_as_many_results_are_found_as_are_wanted_and_the_first_are_the_same(many: Selector) -> None:
+    asked = "polish the lantern and sell a saddle"
+    found = many.select(asked, threshold=0, maxResults=400).results
+    assert len({one["name"] for one in found}) == 400
+    assert found[:64] == many.select(asked, threshold=0, maxResults=64).results
+    scores = [float(str(one["score"])) for one in found]
+    assert scores == sorted(scores, reverse=True)
+    assert all(one["matches"]["features"] for one in found)
 
 
 def test_filters_hold_among_many(many: Selector) -> None:

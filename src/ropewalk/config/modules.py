@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -72,7 +73,7 @@ def _import(name: str, config: Config) -> ModuleType:
 def _own_file(name: str, home: Path) -> Path | None:
     base = home.joinpath(*name.split("."))
     for file in (base.with_name(base.name + ".py"), base / "__init__.py"):
-        if file.is_file():
+        if os.path.isfile(file):  # which a name that is too long is not: Path.is_file would raise
             return file
     return None
 
@@ -101,7 +102,7 @@ def _load(name: str, file: Path) -> ModuleType:
 
 def _meant(name: str, config: Config) -> str | None:
     """The module of the project that the path of a file stands for."""
-    module = ".".join(name.removesuffix(".py").replace("\\", "/").split("/"))
+    module = name.removesuffix(".py").replace("\\", "/").replace("/", ".")
     fits = name.endswith(".py") and "\0" not in name and all(module.split("."))
     return module if fits and _own_file(module, config.directory) is not None else None
 

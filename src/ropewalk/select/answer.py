@@ -11,7 +11,7 @@ from ..values import Json
 from .choice import RECENT, allowed, cut, is_recent
 from .documented import INTENTS, Intent, Question, detect, scored, why
 from .explanation import add_moved, explained
-from .hybrid import rank
+from .hybrid import CANDIDATES, Ranking, rank
 from .index import Index
 from .memory import Memory
 from .options import Options
@@ -39,11 +39,27 @@ def answered(
 ) -> tuple[list[dict[str, Json]], int]:
     """The results of the `hybrid` strategy, and how many there were to choose from. `near` is what a model thinks of
     each tool by slot, `memory` has past requests, `rates` how each tool did."""
-    ranking = rank(index, Reading(index, request), allowed(index, options), near, memory, options.max_results)
-    rated = ranking.scores.astype(np.float64)
-    kept, total = cut(index, rated, ranking.slots, rates, options)
-    reasons = explained(ranking, [place for _, _, place in kept]) if kept else []
-    return _results(index, kept, rated, reasons, options, rates), total
+    reading, may = Reading(index, request), allowed(index, options)
+    first = rank(index, reading, may, near, memory)
+    rankings = [first]
+    if options.max_results > CANDIDATES and len(first.slots):  # what comes first is the same, however many are wanted
+        rankings.append(rank(index, reading, may, near, after=first, most=options.max_results))
+    rated = np.concatenate([one.scores for one in rankings]).astype(np.float64)
+    kept, total = cut(index, rated, np.concatenate([one.slots for one in rankings]), rates, options)
+    return _results(index, kept, rated, _reasons(rankings, kept), options, rates), total
+
+
+def _reasons(rankings: list[Ranking], kept: Kept) -> list[dict[str, Json]]:
+    """What speaks for each of what is kept of some rankings, one after the other."""
+    reasons: dict[int, dict[str, Json]] = {}
+    start = 0
+    for ranking in rankings:
+        end = start + len(ranking.slots)
+        places = [place for _, _, place in kept if start <= place < end]
+        if places:
+            reasons |= zip(places, explained(ranking, [place - start for place in places]), strict=True)
+        start = end
+    return [reasons[place] for _, _, place in kept]
 
 
 def as_documented(
@@ -72,11 +88,11 @@ def _results(
     index: Index, kept: Kept, rated: Array, reasons: list[dict[str, Json]], options: Options, rates: Mapping[str, Rate]
 ) -> list[dict[str, Json]]:
     """What is given back of these, with what moved their scores after they were rated."""
-    made = [_result(index, slot, score, why) for (score, slot, _), why in zip(kept, reasons, strict=True)]
+    made = [_result(index, slot, score, reason) for (score, slot, _), reason in zip(kept, reasons, strict=True)]
     if options.recent or rates:
-        for (score, slot, place), why in zip(kept, reasons, strict=True):
+        for (score, slot, place), reason in zip(kept, reasons, strict=True):
             recently = score * (RECENT - 1) if is_recent(index, slot, options) else 0.0
-            add_moved(why, score - rated.item(place), recently)
+            add_moved(reason, score - rated.item(place), recently)
     return made
 
 

@@ -26,6 +26,7 @@ CANDIDATES: Final = 64
 SURE_AGAIN: Final = 12.0  # how fast a request becomes one that was asked before,
 LIKE_BEFORE: Final = 0.5  # and how like it must be for even chances
 MOST_SEEN: Final = 10_000
+NEXT: Final = 0.99  # how sure what comes after the candidates is at most, against the last of them
 FALL: Final = 0.08  # by which power of its chance, against the best one's, a result is less sure
 RECALLED: Final = 30  # tools that were asked something like it, and are looked at too
 
@@ -61,12 +62,16 @@ def rank(
     allowed: Array | None = None,
     near: Array | None = None,
     memory: Memory | None = None,
+    after: Ranking | None = None,
     most: int = CANDIDATES,
 ) -> Ranking:
     """Rank the tools of an index for a request. `allowed` says of each slot whether it may be chosen, `near` what a
-    model thinks of each, `memory` has the requests that tools answered before; `most` results are wanted."""
+    model thinks of each, `memory` has the requests that tools answered before. Those `after` others are the rest of the
+    best `most`, each with a lower score."""
     found = Candidates(index, reading)
-    slots = found.find(allowed, max(CANDIDATES, most), near)
+    slots = found.find(allowed, most, near)
+    if after is not None:
+        slots = np.setdiff1d(slots, after.slots)
     recalled = memory.recall(reading) if memory is not None else None
     added: Array | None = None
     places: list[int] = []
@@ -89,6 +94,8 @@ def rank(
         like = float(recalled.alike[place]) if place >= 0 else 0.0
         sure = max(sure, _logistic(SURE_AGAIN * (like - LIKE_BEFORE)))
         added = added[best_way, columns]
+    if after is not None:
+        sure = NEXT * after.scores.item(-1)
     scores = sure * (chance[order] / chance[order[0]]) ** FALL
     return Ranking(slots[order], scores, measured[best_way, columns], found, order, near is not None, added)
 
