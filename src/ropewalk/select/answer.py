@@ -44,7 +44,7 @@ def answered(
     rankings = [first]
     if options.max_results > CANDIDATES and len(first.slots):  # what comes first is the same, however many are wanted
         rankings.append(rank(index, reading, may, near, after=first, most=options.max_results))
-    rated = np.concatenate([one.scores for one in rankings]).astype(np.float64)
+    rated = np.concatenate([one.scores for one in rankings], dtype=np.float64)
     kept, total = cut(index, rated, np.concatenate([one.slots for one in rankings]), rates, options)
     return _results(index, kept, rated, _reasons(rankings, kept), options, rates), total
 
@@ -78,6 +78,7 @@ def as_documented(
     if may is not None:
         scores = np.where(may, scores, 0)
     slots = np.flatnonzero(scores > 0)
+    slots = slots[(-scores[slots]).argsort(kind="stable")]
     rated = scores[slots].astype(np.float64)
     kept, total = cut(index, rated, slots, rates, options)
     reasons = [why(question, options.strategy, slot) for _, slot, _ in kept]

@@ -48,7 +48,7 @@ class Candidates:
         each = most // (len(words) + 1)
         if len(words) > 1 and len(rated) > each > 0:
             seats = words.argpartition(-each, axis=1)[:, -each:]
-            rated[seats[np.take_along_axis(words, seats, 1) > 0]] += ABOVE_ALL
+            rated[seats[words[np.arange(len(words))[:, None], seats] > 0]] += ABOVE_ALL
         if some is not None and len(some) < meanings and index.size <= FEW:
             every: Array = np.zeros(index.size)
             every[some] = rated
@@ -77,11 +77,11 @@ class Candidates:
             hit = (slots >= 0).nonzero()[0]
             slots, worth, home = slots[hit], worth[hit], home[hit]
             allowed, near = None, None if near is None else near[some]
-        if len(reading.clauses) == 1:
+        if len(reading.ways) == 1:
             words = _allowed(np.bincount(slots, worth, size), allowed)[None]
             rated = 2 * _of_best(words[0])
         else:
-            rows = np.bincount(home * size + slots, worth, (len(reading.clauses) + 1) * size).reshape(-1, size)
+            rows = np.bincount(home * size + slots, worth, len(reading.ways) * size).reshape(-1, size)
             rows[1:] += rows[0]  # what several clauses have counts for all: some candidates more
             words = _allowed(rows[1:], allowed)
             per = 1 / np.maximum(words.max(1, initial=0.0), 1e-9)
@@ -111,8 +111,7 @@ class Candidates:
         slots = (numbers >> FIELD_BITS).astype(np.intp)
         if not many and index.size <= 2 * CLAUSES:
             self._seen = variants.repeat(lengths), slots, impacts, numbers
-        having = reading.clauses > 0
-        home = np.where(having.sum(0) == 1, having.argmax(0) + 1, 0)[reading.places[variants]]
+        home = reading.homes[reading.places[variants]]
         return slots, impacts * value.repeat(lengths), home.repeat(lengths)
 
     def matches(self, slots: Array) -> tuple[Array, Array, Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -19,22 +20,22 @@ RECENT: Final = 1.05  # by how much a tool may be behind one that was not used r
 def cut(
     index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options
 ) -> tuple[list[tuple[float, int, int]], int]:
-    """The best as (score, slot, place), and how many there were to choose from: past success counts, equals stand by
-    name."""
+    """The best as (score, slot, place) of slots with their scores, the best first, and how many there were to choose
+    from: past success counts, equals stand by name."""
     rated = []
     cards = index.cards
-    total, most, places = 0, options.max_results, np.arange(len(scores))
+    most, least = options.max_results, max(options.threshold, math.ulp(0.0))
+    total, near = 0, len(scores)
     if not rates and not options.recent:  # nothing moves a score: who is far behind need not be looked at
-        places = ((scores >= options.threshold) & (scores > 0)).nonzero()[0]
-        total, left = len(places), scores[places]
+        total = near = int(np.count_nonzero(scores >= least))
         if total > most:
-            places = places[left >= np.partition(left, total - most)[total - most] - 1e-4]
-    for score, slot, place in zip(scores[places].tolist(), slots[places].tolist(), places.tolist(), strict=True):
+            near = int(np.count_nonzero(scores >= scores.item(most - 1) - 1e-4))
+    for place, (score, slot) in enumerate(zip(scores[:near].tolist(), slots[:near].tolist(), strict=True)):
         card = cards[slot]
         assert card is not None
         rate = rates.get(card.key)
         value = min(1.0, score * rate.factor) if rate is not None else score
-        if value >= options.threshold and value > 0:
+        if value >= least:
             order = value * RECENT if options.recent and is_recent(index, slot, options) else value
             rated.append((-round(order, 4), card.key, value, slot, place))
     rated.sort()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ..values import Json
 from .card import FIELDS
-
-if TYPE_CHECKING:
-    from .hybrid import Ranking
-
+from .features import NAMES
+from .hybrid import Ranking, weight_row
 
 ASKED_BEFORE: Final = "asked before"  # what requests remembered add, beside features.NAMES
 
@@ -41,39 +39,40 @@ def fields_of(bits: int) -> list[Json]:
 
 def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     """What speaks for the results at these places: the request's words each has, where, and what each feature adds."""
-    from .features import NAMES
-    from .hybrid import weight_row
-
     assert ranking.order is not None
     columns = ranking.order[places]
-    found = ranking.found
-    reading, terms = found.reading, found.reading.request.terms
-    variant, column, _, fields = found.hits
-    place_of = np.full(len(ranking.order), -1)
-    place_of[columns] = np.arange(len(places))
-    place = place_of[column]
-    hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
-    ours = (place >= 0).nonzero()[0]
+    reading = ranking.found.reading
+    variant, column, _, fields = ranking.found.hits
+    result_of = np.zeros(len(ranking.order), np.intp)
+    result_of[columns] = np.arange(1, len(places) + 1)
+    result = result_of[column]
+    ours = result.nonzero()[0]
     variant = variant[ours]
-    alike = reading.likeness[variant].astype(np.float64).round(2)
-    both = zip(
-        reading.places[variant].tolist(), place[ours].tolist(), alike.tolist(), fields[ours].tolist(), strict=True
-    )
-    for term, result, like, bits in both:  # the most alike come last
-        before, others = hits[result].get(term, (0.0, 0))
-        hits[result][term] = (like, bits | others if like == before else bits)
+    hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
+    for term, n, like, bits in zip(
+        reading.places[variant].tolist(), result[ours].tolist(), reading.likeness[variant].tolist(),
+        fields[ours].tolist(), strict=True,
+    ):  # the most alike come last  # fmt: skip
+        having = hits[n - 1]
+        before = having.get(term)
+        having[term] = (like, bits | before[1] if before is not None and before[0] == like else bits)
     adds = (ranking.features[columns] * weight_row(ranking.with_model)).round(3).tolist()
     learnt_of = [0.0] * len(places) if ranking.added is None else ranking.added[columns].round(3).tolist()
-    made: list[dict[str, Json]] = []
-    for having, values, learnt in zip(hits, adds, learnt_of, strict=True):
-        said: dict[str, Json] = {}
-        everywhere = 0
-        for term in sorted(having):
-            like, bits = having[term]
-            said[terms[term].plain] = {"likeness": like, "fields": fields_of(bits)}
-            everywhere |= bits
-        features: dict[str, Json] = {name: value for name, value in zip(NAMES, values, strict=True) if value}
-        if learnt:
-            features[ASKED_BEFORE] = learnt
-        made.append({"strategy": "hybrid", "fields": fields_of(everywhere), "terms": said, "features": features})
-    return made
+    words = [term.plain for term in reading.request.terms]
+    return [_reason(*one, words) for one in zip(hits, adds, learnt_of, strict=True)]
+
+
+def _reason(
+    having: dict[int, tuple[float, int]], adds: list[float], learnt: float, words: list[str]
+) -> dict[str, Json]:
+    """The reasons of one result: of each word it has, by its place, how alike and where; and what each feature adds."""
+    said: dict[str, Json] = {}
+    everywhere = 0
+    for place in sorted(having):
+        like, bits = having[place]
+        said[words[place]] = {"likeness": round(like, 2), "fields": fields_of(bits)}
+        everywhere |= bits
+    features: dict[str, Json] = {name: value for name, value in zip(NAMES, adds, strict=True) if value}
+    if learnt:
+        features[ASKED_BEFORE] = learnt
+    return {"strategy": "hybrid", "fields": fields_of(everywhere), "terms": said, "features": features}

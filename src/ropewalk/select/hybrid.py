@@ -146,8 +146,7 @@ def evidence(values: Array, shares: Array, usual: float, known: Array | None = N
     way = values[likely[:, best].argmax()]
     chance.sort()
     five = sum(chance[-5:].tolist())
-    ordered = np.full(len(way) + missing, usual)
-    ordered[: len(way)] = way
+    ordered = np.concatenate((way, np.full(missing, usual))) if missing else way.copy()
     ordered.sort()
     middle = (ordered.item((len(ordered) - 1) // 2) + ordered.item(len(ordered) // 2)) / 2
     return five, way.item(best) - middle

@@ -127,7 +127,8 @@ class Lexicon:
     def _nearest(self, word: str) -> str | None:
         """The known word that one is a misspelling of: of the same first letter and with one slip, the more common
         among several."""
-        from rapidfuzz.distance import OSA
+        from rapidfuzz.distance.OSA import distance
+        from rapidfuzz.process import extractOne
 
         if not 6 <= len(word) <= 24:
             return None
@@ -138,9 +139,9 @@ class Lexicon:
                     looks.setdefault((piece[0], len(piece)), []).append(piece)
             self._by_look = looks
         for length in (len(word), len(word) + 1, len(word) - 1):
-            for other in self._by_look.get((word[0], length), ()):
-                if OSA.distance(word, other, score_cutoff=1) == 1:
-                    return other
+            found = extractOne(word, self._by_look.get((word[0], length), ()), scorer=distance, score_cutoff=1)
+            if found is not None:  # the first of those that are as near
+                return str(found[0])
         return None
 
     def _split(self, word: str) -> tuple[str, ...]:

@@ -89,7 +89,9 @@ class Reading:
         self.letters = letters
         self.inside: Array = _inside(request)  # of each way to read the request, whether it has a word
         self.ways: Array = self.inside * self.worth
-        self.clauses: Array = self.ways[-max(1, request.clauses) :]
+        # Of each word the way that is the one clause it stands in, 0 where it stands in several.
+        homes = [0 if len(term.clauses) > 1 else min(term.clauses) + 1 for term in request.terms]
+        self.homes: Array = np.array(homes, np.intp)
         self.said: Array = self.ways.sum(1)  # what the words of each way are worth
         self.shares: Array = np.ones(len(self.ways), np.float32)
         if len(self.ways) > 1:

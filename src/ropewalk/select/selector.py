@@ -217,9 +217,9 @@ class Selector:
         chosen = read_options(query, options, more)
         if len(self) == 0:
             raise NoTools()
-        from .answer import answered, as_documented, asked  # with numpy and the rest, as in _index
+        from . import answer  # with numpy and the rest, as in _index
 
-        request, intent = asked(query, self._intents)
+        request, intent = answer.asked(query, self._intents)
         blank = not query.strip()
         if self._vectors is not None and chosen.strategy in MEANT and not blank:
             with self._lock:
@@ -233,9 +233,9 @@ class Selector:
                 total = 0
             elif chosen.strategy == "hybrid":
                 memory = self._usage.memory() if self._learn else None
-                found, total = answered(self._index, request, chosen, near, memory, rates)
+                found, total = answer.answered(self._index, request, chosen, near, memory, rates)
             else:
-                found, total = as_documented(self._index, request, chosen, near, self._intents, intent, rates)
+                found, total = answer.as_documented(self._index, request, chosen, near, self._intents, intent, rates)
         return SelectionResult(
             {
                 "success": True,
