@@ -118,8 +118,8 @@ def taught(lexicon: Lexicon, raw: np.ndarray, texts: list[str], wanted: np.ndarr
 
     counted: list[tuple[int, int, float]] = []
     for n, text in enumerate(texts):
-        rows, weights = lexicon.parts([(plain, 1.0) for _, plain in told(normalised(text), 200)])
-        counted += zip([n] * len(rows), rows, weights, strict=True)
+        rows, counts = lexicon.pieces([plain for _, plain in told(normalised(text), 200)])
+        counted += zip([n] * len(rows), rows, (1 / np.maximum(counts, 1)).repeat(counts).tolist(), strict=True)
     row, column, weight = map(np.array, zip(*counted, strict=True))
     words = csr_matrix((weight.astype(np.float32), (row, column)), (len(texts), len(raw)))
     enough = np.diff(words.indptr) > 1

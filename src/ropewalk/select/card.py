@@ -80,20 +80,21 @@ def _card(
 
 def _parameters(schema: Any, names: list[str], texts: list[str], depth: int) -> None:
     """Names and descriptions of parameters, those inside objects and lists too, three levels down."""
-    if not isinstance(schema, Mapping) or depth > 3:
+    if not (type(schema) is dict or isinstance(schema, Mapping)) or depth > 3:  # the first is what is quick
         return
     properties = schema.get("properties")
-    if isinstance(properties, Mapping):
+    if type(properties) is dict or isinstance(properties, Mapping):
         for name, inner in properties.items():
             if len(names) >= MOST_PARAMETERS:
                 return
             names.append(str(name))
-            if isinstance(inner, Mapping):
+            if type(inner) is dict or isinstance(inner, Mapping):
                 said = inner.get("description")
                 if isinstance(said, str):
                     texts.append(said[:1000])
                 options = inner.get("enum")
-                if isinstance(options, Sequence) and not isinstance(options, str):
+                if options is not None and isinstance(options, Sequence) and not isinstance(options, str):
                     texts.append(" ".join(option for option in options[:20] if isinstance(option, str))[:500])
                 _parameters(inner, names, texts, depth + 1)
-    _parameters(schema.get("items"), names, texts, depth + 1)
+    if "items" in schema:
+        _parameters(schema["items"], names, texts, depth + 1)

@@ -1,10 +1,12 @@
-"""What an index keeps of a tool, worked out from its card alone: its words with what each is worth, and what is
+"""What an index keeps of tools, worked out from their cards alone: their words with what each is worth, and what is
 compared letter by letter and meaning by meaning.
+
+All of many tools is worked out at once: a step of numpy costs much the same for one as for a hundred.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -18,50 +20,95 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 # Weight and length normalisation of the fields of card.FIELDS, and their usual lengths. The lengths are fixed, not
 # measured: so what a word is worth stays right whatever comes and goes.
-WEIGHTS: Final = (3.0, 1.6, 1.0, 0.5, 0.8)
-LEVELLING: Final = (0.3, 0.6, 0.6, 0.7, 0.3)
-USUAL: Final = (4.0, 14.0, 6.0, 35.0, 4.0)
+WEIGHTS: Final[Array] = np.array((3.0, 1.6, 1.0, 0.5, 0.8))
+LEVELLING: Final[Array] = np.array((0.3, 0.6, 0.6, 0.7, 0.3))
+USUAL: Final[Array] = np.array((4.0, 14.0, 6.0, 35.0, 4.0))
+SATURATION: Final = 1.2
+OFTEN: Final = 4  # a word that is there more often says no more
 
 BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
-_MEANT: Final = (1.0, 0.7, 0.25, 0.4)  # what words count for meaning: of name, description, parameters, category
+# What the words of a field count for meaning, and how many of them do.
+_MEANT: Final[Array] = np.array((1.0, 0.7, 0.25, 0.0, 0.4), np.float32)
+_MOST_MEANT: Final[Array] = np.array((60, 80, 40, 0, 20))
 _FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
 
 
 class Contents(NamedTuple):
-    """Of one tool: by stem how much it says in all fields together, and one bit for each field it stands in; all its
-    (stem, word); how many its description has; its bits, those of pairs after those of
-    trigrams; and the pieces it is made of in the lexicon, with what each counts."""
+    """Of one tool: the (stem, word) of each field; and its bits, those of pairs of words after those of trigrams."""
 
-    amounts: dict[str, float]
-    fields: dict[str, int]
-    told: list[tuple[str, str]]
-    described: int
+    fields: list[list[tuple[str, str]]]
     bits: list[int]
-    pieces: list[int]
-    weights: list[float]
+
+
+class Worth(NamedTuple):
+    """What each different word of some tools is worth there, those of a tool one after the other: the word's number,
+    the fields it stands in, one bit for each, and its impact. And of each tool how many words it has, and how many of
+    them its description has."""
+
+    numbers: Array
+    fields: Array
+    impacts: Array
+    words: Array
+    described: Array
 
 
 def contents_of(card: Card) -> Contents:
     """What there is to keep of a tool."""
     name, kept = _read(card)
-    amounts: dict[str, float] = {}
-    where: dict[str, int] = {}
-    different = []
-    for number, field in enumerate(kept):
-        counts: dict[str, int] = {}
-        for stem, _ in field:
-            counts[stem] = counts.get(stem, 0) + 1
-        different.append(len(counts))
-        share = WEIGHTS[number] / (1 - LEVELLING[number] + LEVELLING[number] * len(field) / USUAL[number])
-        bit = 1 << number
-        for stem, count in counts.items():
-            amounts[stem] = amounts.get(stem, 0.0) + share * (count if count < 4 else 4)
-            where[stem] = where.get(stem, 0) | bit
     bits = trigrams("".join([word.plain for word in _pieces(name)]))
     for field in kept[:3]:
         bits += [BITS + bit for bit in pairs_of([stem for stem, _ in field])]
-    everything = [one for field in kept for one in field]
-    return Contents(amounts, where, everything, max(1, different[1]), bits, *_meant(kept))
+    return Contents(kept, bits)
+
+
+def lengths_of(found: list[Contents]) -> Array:
+    """How many words each field has, a row for each tool."""
+    lengths: Array = np.array([[*map(len, one.fields)] for one in found], np.int64)
+    return lengths
+
+
+def worth_of(numbers: Array, lengths: Array) -> Worth:
+    """What the words of some tools are worth by BM25, given as their numbers tool by tool and field by field."""
+    tools, width = lengths.shape
+    share = WEIGHTS / (1 - LEVELLING + LEVELLING * lengths / USUAL)
+    place = np.arange(tools * width).repeat(lengths.ravel())
+    tool, field = np.divmod(place, width)
+    keys = (tool << 32 | numbers) * width + field
+    keys.sort()
+    starts = _starts(keys)
+    counts = np.diff(starts, append=len(keys))
+    words, field = np.divmod(keys[starts], width)
+    tool = words >> 32
+    amounts = share[tool, field] * np.minimum(counts, OFTEN)
+    described = np.bincount(tool[field == 1], minlength=tools)
+    starts = _starts(words)
+    amounts = np.add.reduceat(amounts, starts) if len(starts) else amounts
+    fields = np.bitwise_or.reduceat(1 << field, starts) if len(starts) else field
+    words = words[starts]
+    impacts = (amounts / (SATURATION + amounts)).astype(np.float32)
+    numbers = (words & 0xFFFFFFFF).astype(np.int32)
+    return Worth(numbers, fields.astype(np.int32), impacts, np.bincount(words >> 32, minlength=tools), described)
+
+
+def meant_by(found: list[Contents], lengths: Array) -> Array:
+    """The direction in meaning of each of some tools."""
+    taken = np.minimum(lengths, _MOST_MEANT)
+    fields = chain.from_iterable([one.fields for one in found])
+    some = [islice(field, most) for field, most in zip(fields, taken.ravel().tolist(), strict=True)]
+    rows, counts = lexicon().pieces([plain for _, plain in chain.from_iterable(some)])
+    weights = np.tile(_MEANT, len(found)).repeat(taken.ravel()) / np.maximum(counts, 1)
+    tool = np.arange(len(found)).repeat(taken.sum(1)).repeat(counts)
+    return lexicon().each_direction(
+        rows, weights.repeat(counts).astype(np.float32), np.bincount(tool, minlength=len(found))
+    )
+
+
+def _starts(keys: Array) -> Array:
+    """Where another one than before begins."""
+    other = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=other[1:])
+    starts: Array = other.nonzero()[0]
+    return starts
 
 
 def words_of(card: Card) -> set[str]:
@@ -75,13 +122,6 @@ def _read(card: Card) -> tuple[list[Word], list[list[tuple[str, str]]]]:
     kept = [[(word.stem, word.plain) for word in _opened(name)]]
     kept += [told(normalised(text), most) for text, most in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)]
     return name, kept
-
-
-def _meant(kept: list[list[tuple[str, str]]]) -> tuple[list[int], list[float]]:
-    fields = (kept[0], kept[1][:80], kept[2][:40], kept[4][:20])
-    return lexicon().parts(
-        [(plain, weight) for field, weight in zip(fields, _MEANT, strict=True) for _, plain in field]
-    )
 
 
 def _opened(name: list[Word]) -> list[Word]:

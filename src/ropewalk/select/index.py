@@ -12,19 +12,18 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from .card import FIELDS, Card
-from .contents import BITS, Contents, contents_of, signatures, words_of
+from .contents import BITS, Contents, contents_of, lengths_of, meant_by, signatures, words_of, worth_of
 from .lexicon import Lexicon, lexicon
 from .spelling import Spelling
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-SATURATION: Final = 1.2
 FIELD_BITS: Final = len(FIELDS)
 FIELD_MASK: Final = (1 << FIELD_BITS) - 1
 TELLING: Final = 3  # the bits of name and description
@@ -219,25 +218,30 @@ class Index:
         """Keep what is in some tools, `last` when no tool has a slot behind theirs. All at once: a step of numpy costs
         much the same for one as for a hundred."""
         own = np.array(slots, np.int32)
-        for one in found:
-            self.spelling.put({plain: stem for stem, plain in one.told})
-        numbers: Array = np.array([number for one in found for number in self._numbers(one.amounts)], np.int32)
-        fields: Array = np.array([bits for one in found for bits in one.fields.values()], np.int32)
-        amounts: Array = np.array([amount for one in found for amount in one.amounts.values()], np.float64)
-        impacts = (amounts / (SATURATION + amounts)).astype(np.float32)
-        lengths: Array = np.array([len(one.amounts) for one in found], np.int32)
-        self.words[own] = lengths
-        rows, start = _packed(numbers << FIELD_BITS | fields, impacts), 0
-        for slot, end in zip(slots, (lengths.cumsum() * _RECORD).tolist(), strict=True):
+        told = [[*chain.from_iterable(one.fields)] for one in found]
+        self.spelling.put(told)
+        lengths = lengths_of(found)
+        worth = worth_of(self._numbers([stem for one in told for stem, _ in one]), lengths)
+        self.words[own] = worth.words
+        rows, start = _packed(worth.numbers << FIELD_BITS | worth.fields, worth.impacts), 0
+        for slot, end in zip(slots, (worth.words.cumsum() * _RECORD).tolist(), strict=True):
             self.rows[slot] = rows[start:end]
             start = end
-        order = numbers.argsort(kind="stable")
-        self._post(numbers[order], (own.repeat(lengths) << FIELD_BITS | fields)[order], impacts[order], last)
-        self._fill(own, found)
+        order = worth.numbers.argsort(kind="stable")
+        keys = own.repeat(worth.words) << FIELD_BITS | worth.fields
+        self._post(worth.numbers[order], keys[order], worth.impacts[order], last)
+        self.described[own] = np.maximum(1, worth.described)
+        self.vectors[own] = meant_by(found, lengths)
+        self.marks[own] = marks = signatures([one.bits for one in found], 2 * BITS)
+        self.trigram_counts[own] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
 
-    def _numbers(self, stems: Iterable[str]) -> list[int]:
-        numbers = [*map(self.terms.get, stems)]
-        return [self._term(stem) if number is None else number for stem, number in zip(stems, numbers, strict=True)]
+    def _numbers(self, stems: list[str]) -> Array:
+        """The number of each of these words, also of those that are new."""
+        for stem in dict.fromkeys(stems):
+            if stem not in self.terms:
+                self._term(stem)
+        numbers: Array = np.array([*map(self.terms.__getitem__, stems)], np.int64)
+        return numbers
 
     def _post(self, numbers: Array, keys: Array, impacts: Array, last: bool) -> None:
         """Put postings where they belong: those of a word one after the other, by slot."""
@@ -255,9 +259,3 @@ class Index:
                     at = _place(posting, keys.item(n))
                     posting[at:at] = records[n * _RECORD : (n + 1) * _RECORD]
             start = end
-
-    def _fill(self, slots: Array, found: list[Contents]) -> None:
-        self.described[slots] = [one.described for one in found]
-        self.marks[slots] = marks = signatures([one.bits for one in found], 2 * BITS)
-        self.trigram_counts[slots] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
-        self.vectors[slots] = self.lexicon.each_direction([(one.pieces, one.weights) for one in found])

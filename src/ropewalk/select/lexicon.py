@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
+Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 COMMON: Final = 3e-4  # a word of this share of all text counts half
 TOGETHER: Final = 1024  # rows of vectors that are multiplied at once
@@ -81,25 +83,17 @@ class Lexicon:
                 return ()
         return tuple(rows)
 
-    def parts(self, words: Iterable[tuple[str, float]]) -> tuple[list[int], list[float]]:
-        """The pieces of some words with their weights: those of a word that is several share its weight."""
-        rows: list[int] = []
-        weights: list[float] = []
-        rows_of = self.rows
-        for word, weight in words:
-            found = rows_of(word)
-            if len(found) == 1:
-                rows.append(found[0])
-                weights.append(weight)
-            elif found:
-                rows.extend(found)
-                weights.extend([weight / len(found)] * len(found))
-        return rows, weights
+    def pieces(self, words: Iterable[str]) -> tuple[list[int], Counts]:
+        """The pieces that some words are made of, one after the other, and how many each word has."""
+        found = [*map(self.rows, words)]
+        return [*chain.from_iterable(found)], np.array([*map(len, found)], np.int64)
 
     def vector(self, words: list[tuple[str, float]]) -> Vector:
-        """The direction of some words with their weights: length 1, or 0 when none is known."""
-        rows, weights = self.parts(words)
-        made: Vector = self.directions(rows, np.asarray(weights, np.float32)[None])[0]
+        """The direction of some words with their weights: length 1, or 0 when none is known. Those of a word that is
+        several pieces share its weight."""
+        rows, counts = self.pieces([word for word, _ in words])
+        weights = np.array([weight for _, weight in words]) / np.maximum(counts, 1)
+        made: Vector = self.directions(rows, weights.repeat(counts)[None].astype(np.float32))[0]
         return made
 
     def directions(self, rows: list[int], weights: Vector) -> Vector:
@@ -109,18 +103,16 @@ class Lexicon:
         picked = np.array(rows, np.intp)
         return _unit((weights * self._lengths[picked]) @ self.vectors[picked].astype(np.float32))
 
-    def each_direction(self, texts: Sequence[tuple[list[int], list[float]]]) -> Vector:
-        """The direction of each of several texts, given as its pieces and their weights."""
-        picked = np.array([row for rows, _ in texts for row in rows], np.intp)
-        weights = np.array([weight for _, some in texts for weight in some], np.float32) * self._lengths[picked]
-        vectors, total, start = (
-            self.vectors[picked].astype(np.float32),
-            np.zeros((len(texts), self.size), np.float32),
-            0,
-        )
-        for n, (rows, _) in enumerate(texts):
-            end = start + len(rows)
-            np.matmul(weights[None, start:end], vectors[start:end], out=total[n : n + 1])
+    def each_direction(self, rows: list[int], weights: Vector, lengths: Counts) -> Vector:
+        """The direction of each of several texts, given as the pieces of all with their weights, and how many each
+        has."""
+        picked = np.array(rows, np.intp)
+        weights = (weights * self._lengths[picked]).astype(np.float32)[None]
+        vectors = self.vectors[picked].astype(np.float32)
+        total = np.zeros((len(lengths), self.size), np.float32)
+        start = 0
+        for n, end in enumerate(lengths.cumsum().tolist()):
+            np.matmul(weights[:, start:end], vectors[start:end], out=total[n : n + 1])
             start = end
         return _unit(total)
 

@@ -6,7 +6,9 @@ word has letters, whatever the number of known words. Refused: short words, wher
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 SHORTEST: Final = 5
@@ -21,13 +23,14 @@ class Spelling:
         self._counts: dict[str, int] = {}  # tools that have a word
         self._near: dict[str, str | tuple[str, ...]] = {}  # mostly one word: no tuple is made for that
 
-    def put(self, stems: Mapping[str, str]) -> None:
-        """Know the words of a tool, given with their stems."""
+    def put(self, tools: Iterable[Iterable[tuple[str, str]]]) -> None:
+        """Know the words of some tools, given as the (stem, word) of each."""
         counts = self._counts
-        for plain in stems:
-            count = counts[plain] = counts.get(plain, 0) + 1
-            if count == 1:
-                self._know(plain, stems[plain])
+        having = Counter(chain.from_iterable(map(dict.fromkeys, tools)))
+        for (stem, plain), more in having.items():
+            count = counts[plain] = counts.get(plain, 0) + more
+            if count == more:
+                self._know(plain, stem)
 
     def _know(self, plain: str, stem: str) -> None:
         self.stems[plain] = stem
