@@ -310,17 +310,28 @@ def rewritten(loaded: Loaded, kind: str) -> dict[str, Json]:
 
 def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:
     """What a writer says of nodes, by their ids, each at the place of its node in the file."""
-    if loaded.file is None:
-        return list(problems)
     sources = dict(_sources(loaded.flow.body, ""))
     found = []
     for problem in problems:
         way = problem.path
         while way and way not in sources:
             way = way.rpartition(".")[0]
-        at = loaded.file.locate(sources[way]) if sources.get(way) else None
-        found.append(problem if at is None else replace(problem, place=at))
+        told = problem if loaded.kind == "flow" else _unwrapped(problem, loaded.flow.body)
+        there = loaded.file is not None and (way in sources or told.path in loaded.file.data)
+        at = loaded.file.locate(sources.get(way) or told.path) if there else None
+        found.append(told if at is None else replace(told, place=at))
     return found
+
+
+def _unwrapped(problem: Problem, body: Graph) -> Problem:
+    """What is told of a hidden node, told of the field that it stands for; of what is in it, without it."""
+    for node in body.nodes:
+        label = node.meta.labels.get("hidden", "") if node.meta.hidden else ""
+        if label and re.match(re.escape(node.id) + r"(?:[./]|$)", problem.path):
+            field = label.partition(":")[0]  # of "mode: loop"
+            path = problem.path[len(node.id) + 1 :] or field
+            return replace(problem, path=path, message=problem.message.removeprefix(f"{field}: "))
+    return problem
 
 
 def _sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:

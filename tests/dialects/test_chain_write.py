@@ -142,7 +142,7 @@ def test_everything_that_chains_cannot_hold_is_told_at_once() -> None:
         "state.total": "sum is no way",
         "parallel/fetch_2": "waits for fetch",
         "for_each": "`concurrency` (2 or more)",
-        "loop": "collect=False",
+        "loop": "not the last one alone",
         "loop/value": "one variable",
         "bad": "the same time before every try",
         "bad_2": "with null (continue)",

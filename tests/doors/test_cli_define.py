@@ -178,6 +178,36 @@ def test_what_another_notation_cannot_hold_is_told_at_its_line_and_in_the_words_
     assert f"c.yaml:3:5: a: {said}" in done.err
 
 
+LOOPING = "kind: chain\nmode: loop\nuntil: $iteration > 1\nnodes:\n  - {id: a, type: delay, delay: 5}\n"
+
+
+def test_the_node_that_a_chain_in_loop_mode_is_made_of_is_told_of_nowhere(project):
+    project.write("c.yaml", LOOPING)
+    composition, experience, composite = (
+        project("convert", "c.yaml", "--to", kind).err for kind in ("composition", "experience", "composite")
+    )
+    assert "c.yaml:2:7: mode: loop has no place in a composition" in composition
+    assert "per item" not in composition
+    assert "c.yaml:2:7: mode: loop has no place in an experience" in experience
+    assert "c.yaml:5:5: a: experiences have no delay nodes" in experience
+    assert "c.yaml:2:7: mode: composites have no loop nodes" in composite
+    assert "rounds" not in composition + experience + composite
+
+
+def test_an_experience_is_asked_for_in_no_words_of_python(project):
+    inner = "{id: b, type: delay, delay: 5}"
+    project.write("c.yaml", f"kind: chain\nnodes:\n  - {{id: a, type: loop, maxIterations: 2, nodes: [{inner}]}}\n")
+    told = project("convert", "c.yaml", "--to", "experience").err
+    assert "a: a loop in an experience gives what its last round gave, not the list of all rounds" in told
+    assert (
+        "timeout: an experience has no limit of time (a chain has one of 30 s unless it says `timeout: null`)" in told
+    )
+    project.write("c.yaml", "kind: chain\ntimeout: 5\nmode: loop\nnodes:\n  - {id: b, type: delay, delay: 5}\n")
+    told = project("convert", "c.yaml", "--to", "experience").err
+    assert "c.yaml:2:10: timeout: an experience has no limit of time" in told
+    assert "result: an experience gives its state: write the result into one of its fields\n" in told
+
+
 def test_what_is_wrong_with_the_until_of_a_chain_is_told_at_its_line(project):
     node = "{id: a, type: tool, tool: upper, params: {text: a}}"
     project.write("r.yaml", f"id: r\nmode: loop\nnodes: [{node}]\nuntil: $iteration.x > 1\n")
@@ -206,6 +236,9 @@ def test_what_another_notation_cannot_hold_is_told(project):
     done = project("convert", "shout.yaml", "--to", "flwo")
     assert done.code == 2
     assert "flow" in done.err
+    assert "'agent': there are chain, composite, composition, experience, flow\n" in (
+        project("convert", "shout.yaml", "--to", "agent").err
+    )
 
 
 AWAY = """\

@@ -264,7 +264,7 @@ class ChainWriter(FlowWriter[Around]):
                 fields["maxIterations"] = op.most
         else:
             if not op.collect:
-                self.refuse(here, "a chain's loop gives the list of all rounds (collect=False has no place)")
+                self.refuse(here, "a chain's loop gives the list of all rounds, not the last one alone")
             if op.items is not None and (op.again is not None or op.until is not None):
                 self.refuse(here, "a chain's loop has either items or until and while")
             for key, test in (("while", op.again), ("until", op.until)):

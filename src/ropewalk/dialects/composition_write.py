@@ -17,7 +17,7 @@ from ..ops import Branch, Call, Compute, Loop, Map, Validate
 from ..values import Json
 from .composition import DEFAULTS, are_nodes
 from .composition_flow import MERGES
-from .writing import POLICY, Fields, FlowWriter, first_items
+from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items
 
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
@@ -57,7 +57,7 @@ class CompositionWriter(FlowWriter[Around]):
         flow, body = self.flow, self.flow.body
         fields: Fields = {"kind": "composition", "name": flow.name}
         if flow.timeout is not None:
-            self.refuse("timeout", "a composition has no limit of time")
+            self.refuse("timeout", f"a composition has {NO_TIMEOUT}")
         if flow.input_schema is not None:
             fields["inputSchema"] = flow.input_schema
         if flow.output_schema is not None:
@@ -85,6 +85,7 @@ class CompositionWriter(FlowWriter[Around]):
         path = f"{around.path}{node.id}"
         if node.meta.hidden:
             self.refuse_hidden(node, path)
+            return {}  # and so is what it is made of
         for name, why in UNSAID.items():
             if getattr(node, name):
                 self.refuse(path, why)

@@ -17,7 +17,7 @@ from ..ops import Call, Loop, Map, Wait
 from ..values import Json
 from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
 from .experience import CONCURRENCY, MAX_ITERS, TYPES
-from .writing import POLICY, Fields, FlowWriter, first_items, milliseconds, outputs
+from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items, milliseconds, outputs
 
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "writes", "policy", "meta"),
@@ -55,9 +55,7 @@ class ExperienceWriter(FlowWriter[Around]):
         self.ways: dict[str, Path] = {}
         for what, there in (("timeout", flow.timeout), ("input_schema", flow.input_schema)):
             if there is not None:
-                self.refuse(
-                    what, f"an experience has no {'limit of time' if what == 'timeout' else 'type of its input'}"
-                )
+                self.refuse(what, f"an experience has {NO_TIMEOUT if what == 'timeout' else 'no type of its input'}")
         self._result(body)
         self._order(body)
         self.region(body, Around())
@@ -74,7 +72,7 @@ class ExperienceWriter(FlowWriter[Around]):
         values = [value for _, value in body.result.fields] if isinstance(body.result, Obj) else [body.result]
         stored = all(isinstance(value, Ref) and value.root == "state" for value in values)
         if not stored and body.result not in (NULL, outputs(body)):
-            self.refuse("result", "an experience gives its state: write the result into one (into=flow.state(...))")
+            self.refuse("result", "an experience gives its state: write the result into one of its fields")
 
     def _order(self, body: Graph) -> None:
         """An experience lists its nodes, then its loops, then its pipelines: writes fold in this order."""
@@ -248,7 +246,7 @@ class ExperienceWriter(FlowWriter[Around]):
     def _loop(self, node: Node, op: Loop, around: Around) -> None:
         path = f"{around.path}{node.id}"
         if op.collect:
-            self.refuse(path, "a loop in an experience gives what its last round gave (collect=False)")
+            self.refuse(path, "a loop in an experience gives what its last round gave, not the list of all rounds")
         if around.path:
             self.refuse(path, "loops in an experience are at its top")
         given = Obj(tuple((inner.id, Ref("out", (inner.id, *self.ways.get(inner.id, ())))) for inner in op.body.nodes))

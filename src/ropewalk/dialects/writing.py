@@ -47,6 +47,9 @@ OF_A_DIRECTORY = ("impl", "dataset", "experience")
 _OF_A_DIRECTORY = "calls {!r}, which only an experience in its directory has"
 
 
+NO_TIMEOUT = "no limit of time (a chain has one of 30 s unless it says `timeout: null`)"
+
+
 class FlowWriter(Generic[Around]):
     """Writes one flow; `problems` grow as it goes."""
 
