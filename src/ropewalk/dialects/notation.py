@@ -118,7 +118,9 @@ def write(flow: Flow, kind: str) -> dict[str, Json]:
     found = NOTATIONS.get(kind) if isinstance(kind, str) else None
     writers = [name for name, known in NOTATIONS.items() if known.write is not None]
     if found is None or found.write is None:
-        raise NotFound("notation that flows are written in", kind, suggestion=closest(kind, writers))
+        near = closest(kind, writers)
+        why = None if near else f"there are {', '.join(writers)}"
+        raise NotFound("notation that flows are written in", kind, suggestion=near, why=why)
     return found.write(flow)
 
 
