@@ -154,9 +154,29 @@ lease = 0
         read_config(tmp_path, environ={})
     places = [problem.place for problem in caught.value.problems]
     assert [(Path(place.file).name, place.line) for place in places] == [
-        (".mcp.json", 1), *(("ropewalk.toml", line) for line in (3, 5, 6, 8, 9, 12, 13, 15, 17, 19, 21))
+        (".mcp.json", 1), *(("ropewalk.toml", line) for line in (3, 5, 6, 8, 9, 12, 13, 14, 15, 17, 19, 21))
     ]  # fmt: skip
     assert "cron and flow are missing" in str(caught.value)
+
+
+def test_all_that_is_wrong_in_one_schedule_queue_or_limit_is_told_at_once(tmp_path):
+    text = """\
+[schedules.s]
+queue = "x"
+input = 1
+catch_up = 5
+[queues._q]
+limit = 0
+[limits.tools."a:*"]
+burst = 0
+"""
+    write(tmp_path / "ropewalk.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(tmp_path, environ={})
+    told = [(problem.place.line, problem.message) for problem in caught.value.problems]
+    assert [line for line, _ in told] == [1, 2, 4, 5, 6, 7, 8], told
+    assert told[0][1] == "[schedules.s] cron and flow are missing"
+    assert told[1][1] == "[schedules.s] queue: there is no [queues.x]"
 
 
 def test_the_common_servers_file_is_read_by_default(tmp_path):

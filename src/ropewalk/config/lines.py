@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from .table import QUEUE_KEYS, RATE_KEYS, SCHEDULE_KEYS, SECTIONS, TomlFile
+from .table import QUEUE_KEYS, RATE_KEYS, SCHEDULE_KEYS, SECTIONS, Check, TomlFile, is_text
 from .workplace import Queue, Rate, Schedule, Terms, Where, Workplace
 
 RESERVED: Final = "_"
@@ -34,7 +34,8 @@ def _each(table: TomlFile, at: tuple[str, ...], read: Callable[[TomlFile, str], 
 def _queue(table: TomlFile, name: str) -> Queue:
     at = ("queues", name)
     if name.startswith(RESERVED):
-        table.wrong(at, f"[queues.{name}]: names that begin with {RESERVED} are not free")
+        with table.noting():
+            table.wrong(at, f"[queues.{name}]: names that begin with {RESERVED} are not free")
     queue = Queue(**table.check(at, QUEUE_KEYS))
     if queue.concurrency and queue.worker_concurrency and queue.worker_concurrency > queue.concurrency:
         said = f"[queues.{name}] worker_concurrency: at most the concurrency, which is {queue.concurrency}"
@@ -44,24 +45,26 @@ def _queue(table: TomlFile, name: str) -> Queue:
 
 def _rate(table: TomlFile, name: str) -> Rate:
     at = ("limits", "tools", name)
-    return Rate(**_needing(table, at, table.check(at, RATE_KEYS), "per_second"), where=_where(table, at))
+    return Rate(**_needing(table, at, RATE_KEYS, "per_second"), where=_where(table, at))
 
 
 def _schedule(table: TomlFile, name: str) -> Schedule:
     at = ("schedules", name)
-    found = _needing(table, at, table.check(at, SCHEDULE_KEYS), "cron", "flow")
-    schedule = Schedule(**found, where=_where(table, at))
-    if schedule.queue is not None and schedule.queue not in table.table(("queues",)):
-        table.wrong((*at, "queue"), f"[schedules.{name}] queue: there is no [queues.{schedule.queue}]")
-    return schedule
+    queue, queues = table.table(at).get("queue"), table.data.get("queues", {})
+    if is_text(queue) and isinstance(queues, dict) and queue not in queues:
+        with table.noting():
+            table.wrong((*at, "queue"), f"[schedules.{name}] queue: there is no [queues.{queue}]")
+    return Schedule(**_needing(table, at, SCHEDULE_KEYS, "cron", "flow"), where=_where(table, at))
 
 
 def _where(table: TomlFile, at: tuple[str, ...]) -> Where:
     return lambda key: table.place((*at, key))
 
 
-def _needing(table: TomlFile, at: tuple[str, ...], found: dict[str, Any], *keys: str) -> dict[str, Any]:
-    missing = [key for key in keys if key not in found]
+def _needing(table: TomlFile, at: tuple[str, ...], known: Mapping[str, Check], *keys: str) -> dict[str, Any]:
+    missing = [key for key in keys if key not in table.table(at)]
     if missing:
+        with table.noting():
+            table.check(at, known)
         table.wrong(at, f"[{'.'.join(at)}] {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-    return found
+    return table.check(at, known)
