@@ -52,7 +52,10 @@ def open_project(
             toolbox.failures[name] = str(error)
     for name, provider in config.providers.items():
         try:
-            toolbox.add_provider(name, _given(provider))
+            given = _given(provider)
+            if provider.openapi and Path(provider.openapi).is_absolute():  # no address; told of by its short name
+                given["openapi"] = Path(shown(Path(provider.openapi)))
+            toolbox.add_provider(name, given)
         except ConfigError as error:  # nor one provider
             toolbox.failures[name] = "\n".join(map(render, error.problems))
         except InvalidTool as error:

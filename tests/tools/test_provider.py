@@ -219,13 +219,30 @@ tools = [{{description = "has no name"}}]
         async with App.open(tmp_path, store="memory") as app:
             await app.connect()
             assert set(app.toolbox.failures) == {"lost", "odd"}
-            assert str(tmp_path / "lost.json") in app.toolbox.failures["lost"]
+            assert f"{str(tmp_path)[1:]}/lost.json" in app.toolbox.failures["lost"]
             assert "objects with a name" in app.toolbox.failures["odd"]
             with pytest.raises(ToolError, match="city"):
                 await app.call_tool("weather:forecast", {})
             return [await app.call_tool("weather:forecast", {"city": "Ulm"}), await app.call_tool("pets:list")]
 
     assert asyncio.run(case()) == [{"sky": "blue"}, ["Rex"]]
+
+
+def test_an_openapi_document_beside_the_project_is_told_of_as_it_is_named_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad: pets.json").write_text('{"openapi": "3.0.0",\n "paths": {,}}', encoding="utf-8")
+    named = '[providers.bad]\nopenapi = "bad: pets.json"\n[providers.lost]\nopenapi = "specs/lost.json"\n'
+    (tmp_path / "ropewalk.toml").write_text(named, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    async def case() -> Any:
+        async with App.open(tmp_path, store="memory") as app:
+            return app.toolbox.failures
+
+    told = asyncio.run(case())
+    assert told["bad"].startswith("bad: pets.json:2:12: provider 'bad': openapi: expected a key in double quotes")
+    assert told["lost"] == "provider 'lost': openapi: no file 'specs/lost.json'"
 
 
 def test_provider_of_ones_own_is_called_with_the_ids() -> None:
