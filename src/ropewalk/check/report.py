@@ -91,7 +91,8 @@ def unknown_tool(tool: str, tools: Any) -> tuple[str, str | None, bool]:
 
 def path_of(node: Node | None, owners: Owners, field: str, at: At) -> str:
     """`nodes[2].params.q`: the node's own place in its document, the document's name of the field,
-    the way inside the expression. Nodes without a place are named by their ids: `each/fetch.args.q`."""
+    the way inside the expression. Nodes without a place are named by their ids: `each/fetch.args.q`; a hidden one
+    with labels is the document itself (`mode: loop` of a chain), and only its field is named: `until`."""
     if node is None:
         base, name = "", field
     else:
