@@ -28,7 +28,7 @@ from .writer import Writer
 T = TypeVar("T")
 
 _FEW: Final = 16
-# Seconds a commit may keep an event loop. Alone, an entry has nobody to wait beside: the thread would take it no sooner.
+# Seconds a commit may keep an event loop. Alone, an entry has nobody to wait beside: the thread takes it no sooner.
 _QUICK: Final = 0.0003
 _QUICK_ALONE: Final = 0.001
 _PAGES: Final = 1000
