@@ -35,6 +35,31 @@ def test_a_working_directory_that_is_gone_is_told(project: Any, words: str) -> N
     assert (done.returncode, done.stderr.splitlines()) == (2, [said])
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("validate", LONG), 3, f"{LONG}:1:1: cannot be read: File name too long"),
+        (("run", "shout.yaml", "--input", f"@{LONG}"), 2, f"{LONG}:1:1: cannot be read: File name too long"),
+        (("run", "shout.yaml", "-C", LONG), 2, f"error: {LONG}: File name too long"),
+        (("test", LONG), 2, f"error: {LONG}: File name too long"),
+    ],
+)
+def test_a_path_that_the_system_refuses_is_told(project: Any, words: tuple[str, ...], code: int, said: str) -> None:
+    done = project(*words)
+    assert (done.code, done.err.splitlines()[-1]) == (code, said)
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may enter every directory")
+def test_a_definition_in_a_directory_that_may_not_be_entered_is_told(project: Any) -> None:
+    (project.home / "theirs").mkdir(mode=0o000)
+    done = project("validate", "theirs/chain.yaml")
+    assert (done.code, done.err.splitlines()[-1]) == (3, "theirs/chain.yaml:1:1: cannot be read: Permission denied")
+
+
 @pytest.mark.parametrize(
     ("name", "right"),
     [("../p2/mytools", "mytools"), ("", "mytools"), ("tools/more.py", "more"), (".beside", "mytools")],

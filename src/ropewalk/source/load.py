@@ -35,7 +35,10 @@ def load(
         if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
             raise _whole(file, _too_big(limits))
     else:
-        path = _file(Path(source))
+        try:
+            path = _file(Path(source))
+        except OSError as error:  # a name too long, a directory that may not be entered
+            raise _unread(name or str(source), error) from error
         file = name or str(path)
         text = _read(path, file, limits)
     text = text.removeprefix("\ufeff")
@@ -87,7 +90,7 @@ def _read(path: Path, file: str, limits: Limits) -> str:
         # One byte past the limit is enough to know; a device without an end is no danger.
         raw = read_bytes(path, limits.size + 1)
     except OSError as error:
-        raise _whole(file, f"cannot be read: {error.strerror or error}") from error
+        raise _unread(file, error) from error
     if len(raw) > limits.size:
         raise _whole(file, _too_big(limits))
     return decoded(raw, file)
@@ -115,6 +118,10 @@ def _form(file: str, text: str) -> str:
 
 def _too_big(limits: Limits) -> str:
     return f"larger than {limits.size:,} bytes; split it, or keep data in files that tools read"
+
+
+def _unread(file: str, error: OSError) -> InvalidFlow:
+    return _whole(file, f"cannot be read: {error.strerror or error}")
 
 
 def _whole(file: str, message: str) -> InvalidFlow:

@@ -51,6 +51,8 @@ def dispatch(words: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
         if isinstance(error, FileNotFoundError) and not _stands_somewhere():
             return _fail(UsageError("the working directory is not there any more; change to one that is"), out, words)
+        if isinstance(error, OSError) and error.filename and any(str(error.filename) in word for word in words):
+            return _fail(UsageError(f"{error.filename}: {error.strerror}"), out, words)  # what the words name
         with contextlib.suppress(OSError):
             _report(words)
         return _fail(RopewalkError(f"internal error: {type(error).__name__}: {error}"), out, words)

@@ -129,8 +129,8 @@ def directory(near: Path | None, project: Path | None) -> Path:
     if project is not None:
         return _there(project)
     if near is not None:
-        beside = (near if near.is_dir() else near.parent).resolve()
-        if find(beside) is not None:
+        beside = (near if os.path.isdir(near) else near.parent).resolve()  # Path.is_dir raises for a name too long
+        if os.access(beside, os.X_OK) and find(beside) is not None:
             return beside
     return Path.cwd()
 
