@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 import threading
@@ -153,3 +154,9 @@ def test_a_server_that_cannot_be_spoken_to_in_secret_is_refused_when_that_is_ask
         threading.Thread(target=refuse, daemon=True).start()
         with pytest.raises(StoreError, match="does not support SSL"):
             open_store(f"postgresql://me@127.0.0.1:{plain.getsockname()[1]}/db?sslmode=require")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="paths are text there")
+def test_a_path_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="SQLite takes no path that is not UTF-8"):
+        open_store(tmp_path / "caf\udce9.db")

@@ -31,6 +31,12 @@ class SqliteStore(SqlStore):
         if sync not in ("normal", "full"):
             raise StoreError(f"sync={sync!r} is unknown; right are 'normal' and 'full'")
         self.path = Path(path).absolute()
+        try:
+            str(self.path).encode()
+        except UnicodeEncodeError:
+            raise StoreError(
+                f"{self.path}: SQLite takes no path that is not UTF-8; choose another (ROPEWALK_STORE, --store)"
+            ) from None
         self.unwritable = unwritable(self.path)
         made = SqliteReader(self.path, self.unwritable, lease, poll) if self.unwritable else None
         super().__init__(made or SqliteWriter(self.path, sync, lease, poll), lease, poll)
