@@ -98,6 +98,7 @@ def test_secrets_do_not_show_in_the_text_of_a_configuration(tmp_path):
     ("text", "line", "column", "says"),
     [
         ("[tools]\nmodules 3\n", 2, 9, "expected '='"),
+        ("[tools]\n[tools.a]\n[tools.a]\n", 3, 9, "cannot declare [tools.a] twice"),
         ("[tols]\nmodules = []\n", 1, 2, "unknown key 'tols'; did you mean tools?"),
         ("[tools]\n\n  modles = []\n", 3, 3, "[tools] unknown key 'modles'; did you mean modules?"),
         ("[tools]\nmodules = 'x'\n", 2, 1, "[tools] modules: must be a list of texts"),

@@ -100,6 +100,16 @@ def test_a_tool_module_that_fails_is_shown_at_its_line(project):
     assert project("runs", "ls").code == 0  # runs can be looked at all the same
 
 
+def test_all_modules_that_cannot_be_imported_are_told_at_once(project):
+    project.write("rw_cli_tools.py", "import json\n\njson.loads('{')\n")
+    modules = '"rw_cli_tools", "rw_gone", "rw_lost"'
+    project.write("ropewalk.toml", f"[tools]\nmodules = [{modules}]\n")
+    told = project("validate", "shout.yaml").err
+    assert "importing 'rw_cli_tools' failed" in told
+    assert "there is no module 'rw_gone'" in told
+    assert "there is no module 'rw_lost'" in told
+
+
 def test_an_unknown_tool_is_a_warning_when_validated_and_a_problem_when_run(project):
     project.write("c.yaml", "kind: chain\nname: c\nnodes:\n  - {id: a, type: tool, tool: uper, params: {text: x}}\n")
     checked = project("validate", "c.yaml", "--json")

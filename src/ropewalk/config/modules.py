@@ -20,7 +20,7 @@ from ..errors import ConfigError, Place
 from ..errors.foreign import with_type
 from ..values import closest
 from .settings import Config
-from .table import TomlFile, named
+from .table import TomlFile, named, together
 
 _MARKER = "__ropewalk_tool__"
 
@@ -33,19 +33,25 @@ def is_marked(value: Any) -> bool:
 def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> list[Any]:
     """Everything in the configured modules that `is_tool`, in the order of its definition, once.
 
-    The directory of `ropewalk.toml` is importable. A module that cannot be imported is a
-    ConfigError that names it, at the line that fails where that is the user's own.
+    The directory of `ropewalk.toml` is importable. Modules that cannot be imported are one
+    ConfigError that names each, at the line that fails where that is the user's own.
     """
     home = str(config.directory)
     if config.modules and home not in sys.path:
         sys.path.insert(0, home)
     found: list[Any] = []
+    failed: list[ConfigError] = []
     for name in config.modules:
-        with redirect_stdout(sys.stderr):  # standard output belongs to the answer of whoever imports
-            module = _import(name, config)
+        try:
+            with redirect_stdout(sys.stderr):  # standard output belongs to the answer of whoever imports
+                module = _import(name, config)
+        except ConfigError as error:
+            failed.append(error)
+            continue
         for value in vars(module).values():
             if is_tool(value) and not any(value is known for known in found):
                 found.append(value)
+    together(failed)
     return found
 
 

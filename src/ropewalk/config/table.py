@@ -171,6 +171,7 @@ _LINE_KEY = re.compile(
 _BRACKETS = re.compile(
     r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]"""
 )
+_ITEM = re.compile(r"'([^']*)'")
 _LINE_TABLE = re.compile(r"^\s*\[(?!\[)([^\]]+)\]")
 
 
@@ -189,7 +190,7 @@ def named(file: Path) -> str:
     return os.path.relpath(file, Path.cwd()) if file.is_relative_to(Path.cwd()) else str(file)
 
 
-def _together(found: list[ConfigError]) -> None:
+def together(found: list[ConfigError]) -> None:
     """Raise what was found wrong in files as one error, in their order; nothing where nothing was."""
     if found:
         once = dict.fromkeys(problem for one in found for problem in one.problems)
@@ -217,7 +218,7 @@ class TomlFile:
 
     def tell(self) -> None:
         """Raise what was noted, all at once."""
-        _together(self._noted)
+        together(self._noted)
 
     def _read(self, path: Path, name: str) -> None:
         try:
@@ -238,6 +239,7 @@ class TomlFile:
         found = re.search(r"\(at line (\d+), column (\d+)\)$", str(error))
         line, column = (int(found[1]), int(found[2])) if found else (len(lines), len(lines[-1]) + 1 if lines else 1)
         said = re.sub(r"\s*\(at .*\)$", "", str(error))
+        said = re.sub(r"\(('.*'),?\)", lambda key: f"[{'.'.join(_ITEM.findall(key[1]))}]", said)  # a tuple of Python
         text = lines[line - 1] if 0 < line <= len(lines) else ""
         return ConfigError(said[:1].lower() + said[1:], place=Place(self.name, max(line, 1), max(column, 1), text))
 
@@ -271,7 +273,7 @@ class TomlFile:
             elif not keys[key](inner):
                 said = f"[{'.'.join(at)}] {key}: must be {WORDS[keys[key]]}"
                 found.append(ConfigError(said, place=self.place((*at, key))))
-        _together(found)
+        together(found)
         return dict(value)
 
     def unknown(self, at: tuple[str, ...], known: Mapping[str, Any] | tuple[str, ...]) -> ConfigError:
