@@ -24,6 +24,8 @@ ODD = {
     "NUL": "weather\0 in Rome",
     "markup": "<script>alert('weather')</script>",
     "quotes": '"' * 3000,
+    "a long one of signs": "? " * 4000,
+    "a long one of dots": "." * 6001,
     "digits": "1234567890 " * 500,
     "code": "SELECT * FROM users WHERE name = 'x'; DROP TABLE users",
 }
@@ -40,7 +42,7 @@ def test_any_text_is_a_request(selector: Selector, name: str, strategy: Selectio
     """SELECT-INPUT-1"""
     result = selector.select(ODD[name], strategy=strategy)
     assert result.success
-    if name in ("empty", "blank", "signs", "quotes"):
+    if name in ("empty", "blank", "signs", "quotes", "a long one of signs", "a long one of dots"):
         assert result.results == []
 
 
@@ -132,6 +134,21 @@ def test_misspelt_words_are_understood(selector: Selector) -> None:
         ("reserve a table in a restuarant", "book_table"),
     ):
         assert names(selector.select(query, threshold=0))[0] == tool, query
+
+
+@pytest.mark.parametrize("asked", ["email late", "late for the email lately", "an email ate"])
+def test_a_word_is_no_ending_of_the_one_before_it(asked: str) -> None:
+    selector = Selector([definition("create_contact", "Create a contact.", "email"), *TOOLS])
+    found = selector.select(asked, threshold=0).results
+    contact = next(one for one in found if one["name"] == "create_contact")
+    assert list(contact["matches"]["terms"]) == ["email"]
+
+
+def test_words_that_are_one_to_a_tool_are_found_apart() -> None:
+    selector = Selector([definition("play_playlist", "Start a list of songs."), *TOOLS])
+    found = selector.select("start my play list", threshold=0).results
+    assert found[0]["name"] == "play_playlist"
+    assert found[0]["matches"]["terms"]["play"]["likeness"] == 1.0
 
 
 def test_a_known_word_is_never_taken_for_a_misspelt_one() -> None:

@@ -166,6 +166,11 @@ def test_what_cannot_be_learnt_is_refused() -> None:
     selector = Selector(TOOLS)
     with pytest.raises(NotFound, match="did you mean 'get_weather'"):
         selector.record("weather", "get_wether", True)
+    with pytest.raises(NotFound, match="did you mean 'get_weather'"):
+        selector.forget("get_wether")
+    selector.import_learnt([{"tool": "gone", "request": "x", "successes": 1, "failures": 0, "at": 0}])
+    assert selector.forget("get_weather") == 0
+    assert selector.forget("gone") == 1
     with pytest.raises(InvalidInput, match=r"query: must be a string, not int\nsuccess: must be true or false, not 1"):
         selector.record(3, "get_weather", 1)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="uses\\[0\\]"):
@@ -333,12 +338,20 @@ def test_a_call_that_ended_its_run_counts_as_a_failure(where: str, tmp_path: Pat
             "variables": {"n": 0},
             "nodes": [{**call, "tool": "zork", "params": {"text": "n is ${1 / $var.n}"}}],  # no tool was called
         },
+        "arguments": {
+            "kind": "chain",
+            "name": "c",
+            "variables": {"n": 0},
+            "nodes": [{**call, "tool": "zork", "params": {"text": "$var.n"}}],  # nor was this one
+        },
     }
 
     async def case() -> None:
         async with App(address, tools=[zork, fails]) as app:
             for name, flow in flows.items():
                 assert not (await app.run(flow, request=name)).success
+            with pytest.raises(ToolError, match="is not of type"):
+                await app.call_tool("zork", {"text": 5}, request="refused")
             learnt = {(use.tool, use.request): (use.successes, use.failures) for use in app.selector.learnt()}
             failed = {("fails", name): (0, 1) for name in ("stop", "loop", "composition")}
             assert learnt == {**failed, ("zork", "loop"): (1, 0)}

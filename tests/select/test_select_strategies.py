@@ -119,6 +119,16 @@ def test_an_intent_names_tools_by_any_spelling_of_theirs() -> None:
     assert scores(selector, "bake bread", "intent") == {"preheat_oven": 1.0}
 
 
+def test_an_intent_has_tools_by_their_ids_and_keywords_of_several_words() -> None:
+    """SELECT-INTENT-2"""
+    tools = [definition("oven", "Heat.", namespace=space) for space in ("kitchen", "lab")]
+    table = {"cook": Intent(("put in", "bake"), ("kitchen:oven",)), "put": Intent(("put",), ("shelf",))}
+    selector = Selector(tools, intents=table)
+    assert scores(selector, "bake a cake", "intent") == {"kitchen:oven": 1.0}
+    assert selector.select("put the cake in and bake it", strategy="intent").detected_intent == "cook"
+    assert selector.select("put the cake aside", strategy="intent", threshold=0).detected_intent == "put"
+
+
 def test_a_table_that_is_none_is_refused_at_once() -> None:
     """SELECT-INTENT-2"""
     with pytest.raises(InvalidInput, match="intents: must be a table"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import uuid
@@ -9,9 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
-from .server import Served, serve
+from ropewalk.app import App
+from ropewalk.doors.http.site import make_site
+from ropewalk.select.selector import Selector
+
+from .server import TOKEN, Served, serve
 
 
 def chain(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -340,3 +346,36 @@ def test_flows_in_files_are_listed_looked_at_and_started_and_nothing_else_is(
         for wrong in ("tools.py", "ropewalk.toml", "../twice.yaml", "other.yml", str(tmp_path / id)):
             assert server.get(f"/api/definitions/file/{wrong.replace('/', '%2F')}").status_code == 404
             assert server.post("/api/runs", {"definition": {"kind": "file", "id": wrong}}).status_code == 404
+
+
+class _Broken:
+    """A model that cannot be asked."""
+
+    id = "broken"
+
+    def embed_documents(self, texts: list[str]) -> object:
+        raise ZeroDivisionError("its own fault")
+
+    embed_query = embed_documents
+
+
+def test_what_nobody_foresaw_is_told_in_the_usual_shape() -> None:
+    def double(number: int) -> int:
+        """Twice a number."""
+        return 2 * number
+
+    app = App("memory", tools=[double])
+    selector = Selector(embedder=_Broken())  # type: ignore[arg-type]
+    selector.follow(app.toolbox)
+    app.selector = selector
+    site = httpx2.ASGITransport(make_site(app, TOKEN), raise_app_exceptions=False)
+
+    async def ask() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=site, base_url="http://localhost") as client:
+            head = {"authorization": f"Bearer {TOKEN}"}
+            return await client.post("/api/tools/select", json={"query": "double it"}, headers=head)
+
+    found = asyncio.run(ask())
+    assert found.status_code == 500
+    said = "internal error; the log of the server has it"
+    assert found.json() == {"error": {"kind": "InternalError", "message": said, "problems": []}}

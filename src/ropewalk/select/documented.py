@@ -109,15 +109,21 @@ def table_of(intents: object) -> Mapping[str, Intent]:
 def detect(request: Request, intents: Mapping[str, Intent]) -> str | None:
     """The intent most of whose keywords a request has; the first of the table among equals, None without any."""
     said = request.stems
-    hits = {name: len(_stems_of(tuple(intent.keywords)) & said) for name, intent in intents.items()}
+    hits: dict[str, int] = {}
+    for name, intent in intents.items():
+        single, phrases = _stems_of(tuple(intent.keywords))
+        hits[name] = len(single & said) + sum(phrase <= said for phrase in phrases)
     best = max(hits, key=hits.__getitem__, default=None)
     return best if best is not None and hits[best] else None
 
 
 @lru_cache(maxsize=256)
-def _stems_of(keywords: tuple[str, ...]) -> frozenset[str]:
+def _stems_of(keywords: tuple[str, ...]) -> tuple[frozenset[str], tuple[frozenset[str], ...]]:
+    """The stems of those keywords that are one word; and of each that is several, all of which a request must have."""
     stem = stemmer()
-    return frozenset(stem(word.lower()) for word in keywords)
+    phrases = {frozenset(stem(word) for word in keyword.lower().split()) for keyword in keywords}
+    single = [phrase for phrase in phrases if len(phrase) == 1]
+    return frozenset().union(*single), tuple(phrase for phrase in phrases if len(phrase) > 1)
 
 
 def exact(question: Question) -> Array:
@@ -211,9 +217,11 @@ def semantic(question: Question) -> Array:
 
 
 def intent(question: Question) -> Array:
-    """1 where the name has a word for the request's intent, 0.5 where the description does."""
+    """1 where the name has a word for the request's intent, or the id is one for it, 0.5 where the description has."""
     index = question.index
     scores = np.zeros(index.size, np.float32)
+    meant = question.intents.get(question.intent) if question.intent is not None else None
+    scores[[index.slots[text] for text in (meant.tools if meant is not None else ()) if text in index.slots]] = 1.0
     for numbers in _doing(question):
         fields: Array = np.full(index.size, _NAME | _DESCRIPTION, np.int32)
         for number in numbers:
@@ -302,7 +310,8 @@ def _speaking(question: Question, strategy: str, slot: int, having: dict[int, in
             bits = having.get(number, 0) & _NAME_AND_DESCRIPTION if number is not None else 0
             found += [(term.plain, 1.0, bits)] if bits else []
     elif strategy == "intent" and question.intent is not None:
-        keywords = _stems_of(tuple(question.intents[question.intent].keywords))
+        single, phrases = _stems_of(tuple(question.intents[question.intent].keywords))
+        keywords = single.union(*(phrase for phrase in phrases if phrase <= question.request.stems))
         both = [reduce(and_, (having.get(n, 0) for n in name), _NAME_AND_DESCRIPTION) for name in _doing(question)]
         bits = reduce(or_, both, 0)
         found += [(term.plain, 1.0, bits) for term in terms if term.stem in keywords]

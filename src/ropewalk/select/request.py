@@ -112,10 +112,12 @@ def read_request(text: str) -> Request:
     joined = {both: (a, b) for a, b, both in near if both.isascii()}
     stems_of = stemmer().stem
     whole = [(stems_of[word], *both) for word, both in islice(joined.items(), 60)]
+    # Not where the second would only be an ending of the first: `email late` is no form of `email`.
+    whole = [one for one in whole if one[0] != terms[one[1]].stem and one[0] != terms[one[2]].stem]
     stems = frozenset([word[0] for word in everything[:400]])
     if len(everything) > 400:
         stems |= {term.stem for term in terms}
-    return Request(text, tuple(terms), pairs, tuple(whole), last + 1, stems)
+    return Request(text, tuple(terms), pairs, tuple(whole), last + 1 if terms else 1, stems)
 
 
 def _talk_stems() -> frozenset[str]:

@@ -263,8 +263,7 @@ class Selector:
             raise InvalidInput(problems)
         with self._lock:
             if not self._knows(tool):
-                known = self._toolbox.ids() if self._toolbox is not None else self._made.slots if self._made else ()
-                raise NotFound("tool", tool, suggestion=closest(tool, known))
+                raise self._no_such(tool)
             self._usage.record(query, tool, success)
 
     def learn(self, query: str, outcomes: Mapping[str, bool]) -> None:
@@ -317,7 +316,14 @@ class Selector:
             return self._usage.take(taken)
 
     def forget(self, tool: str | None = None) -> int:
-        """Delete what was learnt of one tool, or all of it; gives how many requests went."""
+        """Delete what was learnt of one tool, or all of it; gives how many requests went. A tool that there is not, and
+        of which nothing was learnt, raises NotFound."""
         must_be(str, tool="" if tool is None else tool)
         with self._lock:
+            if tool is not None and tool not in self._usage.rates() and not self._knows(tool):
+                raise self._no_such(tool, self._usage.rates())
             return self._usage.forget(tool)
+
+    def _no_such(self, tool: str, others: Iterable[str] = ()) -> NotFound:
+        known = self._toolbox.ids() if self._toolbox is not None else self._made.slots if self._made else ()
+        return NotFound("tool", tool, suggestion=closest(tool, [*known, *others]))

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import (
     ConfigError,
+    ExecutionFailed,
     InvalidInput,
     NoBackends,
     NotFound,
+    OutputValidationFailed,
     Problem,
     ToolError,
     ToolNotFound,
@@ -153,8 +155,9 @@ class Runner:
 
     @contextmanager
     def teaching(self, tool_id: str, request: str | None) -> Iterator[None]:
-        """Around a call: the learner is told whether it succeeded, when there is a request it was for. Raises
-        ConfigError when nobody learns, InvalidInput for a request that is no text."""
+        """Around a call: the learner is told whether it succeeded, when there is a request it was for and the tool was
+        asked: arguments that it does not take are none of its failures. Raises ConfigError when nobody learns,
+        InvalidInput for a request that is no text."""
         if request is not None:
             if self._learner is None:
                 what = "nothing learns from this Runner's requests; use an app's runner, or give it a `learner`"
@@ -162,7 +165,7 @@ class Runner:
             check_request(request)
         try:
             yield
-        except ToolError:
+        except (ExecutionFailed, OutputValidationFailed):
             if request is not None and self._learner is not None:
                 self._learner(request, {tool_id: False})
             raise

@@ -182,6 +182,12 @@ def answer_error(_: Request, error: Exception) -> Answer:
     return Answer(error_data(error, message_of(error)), status_of(error))
 
 
+def answer_fault(_: Request, error: Exception) -> Answer:
+    """What nobody foresaw: the server's log has it, with where it came from."""
+    said = "internal error; the log of the server has it"
+    return Answer({"error": {"kind": "InternalError", "message": said, "problems": []}}, 500)
+
+
 def answer_refusal(request: Request, error: Exception) -> Answer:
     """What the framework refuses (an unknown path, a wrong method, a body that is no JSON), in the same shape."""
     assert isinstance(error, HTTPException) or hasattr(error, "status_code")

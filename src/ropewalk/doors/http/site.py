@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from ...errors import RopewalkError
 from ...guard import Guard
 from . import again, definitions, metrics, page, runs, tools
-from .answers import REFUSALS, Answer, answer_error, answer_misfit, answer_refusal
+from .answers import REFUSALS, Answer, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
 from .live import Live
 from .metrics import Metrics
@@ -62,6 +62,7 @@ def _routes(app: App, files: FlowFiles) -> FastAPI:
         generate_unique_id_function=operation_id,
         dependencies=[Depends(HTTPBearer(auto_error=False))],  # for the document; the guard is who looks
     )
+    site.add_exception_handler(Exception, answer_fault)
     site.add_exception_handler(RopewalkError, answer_error)
     site.add_exception_handler(HTTPException, answer_refusal)
     site.add_exception_handler(RequestValidationError, answer_misfit)
