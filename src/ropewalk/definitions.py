@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
-from os.path import basename, isfile
+from os.path import basename, isdir, isfile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .check import UNKNOWN_TOOL, Checked, check, unknown_tool
@@ -109,7 +109,7 @@ class Definitions:
         if known is not None and known[0] == now:
             return known[1]
         found = False
-        if not file.is_dir():
+        if not isdir(file):
             with suppress(InvalidFlow, NotFound):
                 found = is_test(load(file).data)
         self._tests[file] = now, found

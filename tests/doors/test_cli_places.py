@@ -15,6 +15,7 @@ import pytest
 
 from ropewalk.app import App
 from ropewalk.config import find, import_tools, read_config
+from ropewalk.config.flow_files import flow_files
 from ropewalk.errors import ConfigError, RopewalkError, StoreError
 from ropewalk.journal.address import file_of, open_store
 from ropewalk.source import load, render
@@ -51,6 +52,20 @@ def test_a_path_that_the_system_refuses_is_told(project: Any, words: tuple[str, 
     done = project(*words)
     assert (done.code, done.err.splitlines()[-1]) == (code, said)
     assert "Traceback" not in done.err
+
+
+def test_a_flow_whose_path_the_system_refuses_is_left_to_whoever_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").touch()
+    assert flow_files(tmp_path, [LONG, "*.yaml"], lambda _: False) == [tmp_path / LONG, tmp_path / "a.yaml"]
+
+
+def test_a_file_where_the_directory_of_the_store_belongs_is_no_internal_error(tmp_path: Path) -> None:
+    (tmp_path / ".ropewalk").touch()
+    env = {name: value for name, value in os.environ.items() if name != "ROPEWALK_STORE"}
+    done = subprocess.run(
+        [COMMAND, "runs", "ls"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "no runs\n", "")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may enter every directory")

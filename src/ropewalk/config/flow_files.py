@@ -1,9 +1,12 @@
 """The files that places name: documents, directories of them, experiences, globs. Nothing is read here but when they
-were changed."""
+were changed. What may not be looked at is a file like any other here: whoever reads it says so. (Path.is_file and
+Path.is_dir raise then.)"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +24,7 @@ def flow_files(home: Path, places: Sequence[str], but: Callable[[Path], bool]) -
 
 def stamp(path: Path) -> Any:
     """Unequal after a change; of an experience that of its document."""
-    documents = [path / name for name in EXPERIENCE] if path.is_dir() else [path]
+    documents = [path / name for name in EXPERIENCE] if isdir(path) else [path]
     found = []
     for document in documents:
         try:
@@ -35,21 +38,21 @@ def stamp(path: Path) -> Any:
 def _found(home: Path, place: str) -> Iterator[Path]:
     """The files behind a place: itself; the documents and experiences in a directory; what a glob matches."""
     path = home / place
-    if path.is_dir():
-        if is_experience(path):
+    if isdir(path):
+        if is_experience(path) or not os.access(path, os.R_OK):
             yield path
             return
         for inner in sorted(path.iterdir()):
-            if inner.is_dir():
+            if isdir(inner):
                 if is_experience(inner):
                     yield inner
             elif inner.suffix in SUFFIXES:
                 yield inner
     elif any(sign in place for sign in "*?["):
-        yield from (found for found in sorted(home.glob(place)) if found.suffix in SUFFIXES or found.is_dir())
+        yield from (found for found in sorted(home.glob(place)) if found.suffix in SUFFIXES or isdir(found))
     else:
         yield path
 
 
 def is_experience(path: Path) -> bool:
-    return any((path / name).is_file() for name in EXPERIENCE)
+    return any(isfile(path / name) for name in EXPERIENCE)

@@ -54,7 +54,7 @@ def filled(path: Path) -> bool:
     """Whether there is a file with something in it."""
     try:
         return path.stat().st_size > 0
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # `.ropewalk` may be a file
         return False
 
 

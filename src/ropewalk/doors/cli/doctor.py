@@ -252,7 +252,11 @@ def _agents_in(app: App, home: Path) -> Iterator[Path]:
     """The definitions in a project's directory, and in those right inside of it, that ask a model."""
     for place in (home, *sorted(path for path in home.glob("[!._]*") if path.is_dir() and path.name != "node_modules")):
         for file in sorted(place.glob("*")):
-            if file.suffix not in _DEFINITIONS or not file.is_file() or file.stat().st_size > app.limits.file_size:
+            if (
+                file.suffix not in _DEFINITIONS
+                or not os.path.isfile(file)
+                or file.stat().st_size > app.limits.file_size
+            ):
                 continue
             try:
                 loaded = app.load(file)

@@ -6,6 +6,7 @@ What a request names is compared with those that are listed; no path is ever mad
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -72,12 +73,12 @@ class FlowFiles:
         home = self._home.resolve()
         found = flow_files(home, self._places or ("*.yaml", "*.yml"), self._app.definitions.is_test)
         named = {(file.relative_to(home) if file.is_relative_to(home) else file).as_posix(): file for file in found}
-        return {id: file for id, file in named.items() if file.exists()}
+        return {id: file for id, file in named.items() if os.path.exists(file)}
 
     def _known(self, id: str, file: Path) -> dict[str, Any]:
         """Its line. An experience is read each time: which of its files has changed only reading them tells."""
         now, known = stamp(file), self._lines.get(id)
-        if known is not None and known[0] == now and not file.is_dir():
+        if known is not None and known[0] == now and not os.path.isdir(file):
             return known[1]
         line = self._line(id, file, self._app.load(file))
         self._lines[id] = now, line
