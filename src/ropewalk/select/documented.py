@@ -220,8 +220,7 @@ def intent(question: Question) -> Array:
     """1 where the name has a word for the request's intent, or the id is one for it, 0.5 where the description has."""
     index = question.index
     scores = np.zeros(index.size, np.float32)
-    meant = question.intents.get(question.intent) if question.intent is not None else None
-    scores[[index.slots[text] for text in (meant.tools if meant is not None else ()) if text in index.slots]] = 1.0
+    scores[[index.slots[text] for text in _named(question) if text in index.slots]] = 1.0
     for numbers in _doing(question):
         fields: Array = np.full(index.size, _NAME | _DESCRIPTION, np.int32)
         for number in numbers:
@@ -234,11 +233,15 @@ def intent(question: Question) -> Array:
     return scores
 
 
+def _named(question: Question) -> tuple[str, ...]:
+    """What the table names for the request's intent: words of names, or ids."""
+    return question.intents[question.intent].tools if question.intent is not None else ()
+
+
 def _doing(question: Question) -> list[list[int]]:
     """What tools for the request's intent are called: the words of each name, all of which a tool must have."""
-    meant = question.intents.get(question.intent) if question.intent is not None else None
     found: list[list[int]] = []
-    for text in meant.tools if meant is not None else ():
+    for text in _named(question):
         wholes = {word.start: word.stem for word in words(normalised(text))}  # of several pieces the whole comes last
         numbers = [question.index.terms.get(stem) for stem in wholes.values()]
         if numbers and None not in numbers:
