@@ -41,11 +41,12 @@ def answered(
     each tool by slot, `memory` has past requests, `rates` how each tool did."""
     reading, may = Reading(index, request), allowed(index, options)
     first = rank(index, reading, may, near, memory)
-    rankings = [first]
+    rankings, rated, slots = [first], first.scores.astype(np.float64), first.slots
     if options.max_results > CANDIDATES and len(first.slots):  # what comes first is the same, however many are wanted
-        rankings.append(rank(index, reading, may, near, after=first, most=options.max_results))
-    rated = np.concatenate([one.scores for one in rankings], dtype=np.float64)
-    kept, total = cut(index, rated, np.concatenate([one.slots for one in rankings]), rates, options)
+        more = rank(index, reading, may, near, after=first, most=options.max_results)
+        rankings.append(more)
+        rated, slots = np.concatenate((rated, more.scores)), np.concatenate((slots, more.slots))
+    kept, total = cut(index, rated, slots, rates, options)
     return _results(index, kept, rated, _reasons(rankings, kept), options, rates), total
 
 

@@ -25,8 +25,8 @@ class Candidates:
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
-        # Of every posting of the reading, where neither they nor the tools are many: which of its words it is of, its
-        # slot, its impact, and its number.
+        # Of every posting of the reading, where they are not too many: which of its words it is of, its slot, its
+        # impact, and its number.
         self._seen: tuple[Array, Array, Array, Array] | None = None
         self.hits: tuple[Array, Array, Array, Array] = (np.zeros(0, np.intp),) * 4  # what `matches` gave last
 
@@ -42,7 +42,7 @@ class Candidates:
         index, meant = self.index, self.reading.way_vectors[0]
         some, rated, words = self._by_words(allowed, near)
         meanings = max(MEANINGS, most)
-        if len(rated) > 2 * meanings:
+        if len(rated) > 6 * meanings:  # fewer are sooner multiplied than chosen from
             best = _highest(rated, meanings)
             some, rated, words = best if some is None else some[best], rated[best], words[:, best]
         each = most // (len(words) + 1)
@@ -109,7 +109,7 @@ class Candidates:
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in reading.terms[variants].tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
-        if not many and index.size <= 2 * CLAUSES:
+        if not many:
             self._seen = variants.repeat(lengths), slots, impacts, numbers
         home = reading.homes[reading.places[variants]]
         return slots, impacts * value.repeat(lengths), home.repeat(lengths)
@@ -164,11 +164,15 @@ def _of_best(values: Array) -> Array:
 
 def _highest(values: Array, most: int) -> Array:
     """The places of the highest `most` in order, none of 0 or less."""
-    least = float(values.max(initial=0.0)) / 2 if len(values) > 4096 else 0.0
+    least = 0.0
+    if len(values) > 4096:  # what a sample says of it is very likely enough, and leaves little to look at
+        sample = values[:: len(values) // 1024]
+        wanted = most * len(sample) / len(values)
+        enough = min(len(sample), int(wanted + 3 * wanted**0.5) + 8)
+        least = float(np.partition(sample, -enough)[-enough])
     picked: Array = (values > least).nonzero()[0]
-    while len(picked) < most and least > 0.0:  # first the upper half, and lower until there are enough
-        least = least / 2 if least > 1e-3 else 0.0
-        picked = (values > least).nonzero()[0]
+    if len(picked) < most and least > 0.0:
+        picked = (values > 0).nonzero()[0]
     if len(picked) > most:
         picked = picked[values[picked].argpartition(len(picked) - most)[len(picked) - most :]]
         picked.sort()

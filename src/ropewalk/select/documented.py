@@ -112,7 +112,7 @@ def detect(request: Request, intents: Mapping[str, Intent]) -> str | None:
     hits: dict[str, int] = {}
     for name, intent in intents.items():
         single, phrases = _stems_of(tuple(intent.keywords))
-        hits[name] = len(single & said) + sum(phrase <= said for phrase in phrases)
+        hits[name] = len(single & said) + (sum([phrase <= said for phrase in phrases]) if phrases else 0)
     best = max(hits, key=hits.__getitem__, default=None)
     return best if best is not None and hits[best] else None
 

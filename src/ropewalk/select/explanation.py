@@ -50,8 +50,8 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     variant = variant[ours]
     hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
     for term, n, like, bits in zip(
-        reading.places[variant].tolist(), result[ours].tolist(), reading.likeness[variant].tolist(),
-        fields[ours].tolist(), strict=True,
+        reading.places[variant].tolist(), result[ours].tolist(),
+        reading.likeness[variant].astype(np.float64).round(2).tolist(), fields[ours].tolist(), strict=True,
     ):  # the most alike come last  # fmt: skip
         having = hits[n - 1]
         before = having.get(term)
@@ -70,7 +70,7 @@ def _reason(
     everywhere = 0
     for place in sorted(having):
         like, bits = having[place]
-        said[words[place]] = {"likeness": round(like, 2), "fields": fields_of(bits)}
+        said[words[place]] = {"likeness": like, "fields": fields_of(bits)}
         everywhere |= bits
     features: dict[str, Json] = {name: value for name, value in zip(NAMES, adds, strict=True) if value}
     if learnt:

@@ -16,6 +16,7 @@ from .candidates import Candidates
 from .contents import BITS, pairs_of, signature
 from .index import FIELD_BITS, TELLING
 from .reading import Reading
+from .request import CLAUSES_OF
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -95,11 +96,11 @@ def _asked(reading: Reading) -> tuple[list[int], list[int]]:
     marks, pairs = [0] * ways, [0] * ways
     first = int(ways > 1)  # the way that is the first clause; before it the whole, where that is another one
     for term, bits in zip(terms, reading.letters, strict=True):
-        for clause in term.clauses if bits else ():
+        for clause in CLAUSES_OF[term.clauses] if bits else ():
             marks[clause + first] |= bits
     for a, b in reading.request.pairs:
         bits = _pair(terms[a].stem, terms[b].stem)
-        for clause in terms[a].clauses & terms[b].clauses:
+        for clause in CLAUSES_OF[terms[a].clauses & terms[b].clauses]:
             pairs[clause + first] |= bits
     if first:
         marks[0], pairs[0] = reduce(or_, marks), reduce(or_, pairs)

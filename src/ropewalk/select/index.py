@@ -63,7 +63,7 @@ class Index:
         self.told: tuple[int, Any] | None = None  # kept here by the documented SEMANTIC strategy
         self._free: list[int] = []
         self.rows: list[bytes] = []  # by slot: the words of a tool
-        self.read: dict[tuple[str, str], Any] = {}  # what a word of a request is here; emptied by every change
+        self.read: dict[str, Any] = {}  # what a word of a request is here; emptied by every change
         self._words: list[str] = []
         self._free_terms: list[int] = []
         self.spelling = Spelling()

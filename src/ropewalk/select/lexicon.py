@@ -31,8 +31,7 @@ class Lexicon:
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         pieces: list[str] = table["words"].tobytes().decode().split("\n")
-        self.vectors: Vector = table["vectors"]
-        self._lengths: Vector = table["lengths"].astype(np.float32)
+        self.vectors: Vector = table["vectors"] * table["lengths"].astype(np.float32)[:, None]
         self._near, self._like = table["near"], table["like"]
         self._pieces = pieces
         self._row = {piece: row for row, piece in enumerate(pieces)}
@@ -101,14 +100,13 @@ class Lexicon:
         if not rows:
             return np.zeros((len(weights), self.size), np.float32)
         picked = np.array(rows, np.intp)
-        return _unit((weights * self._lengths[picked]) @ self.vectors[picked].astype(np.float32))
+        return _unit(weights @ self.vectors[picked])
 
     def each_direction(self, rows: list[int], weights: Vector, lengths: Counts) -> Vector:
         """The direction of each of several texts, given as the pieces of all with their weights, and how many each
         has."""
         picked = np.array(rows, np.intp)
-        weights = (weights * self._lengths[picked]).astype(np.float32)[None]
-        vectors = self.vectors[picked].astype(np.float32)
+        weights, vectors = weights[None], self.vectors[picked]
         total = np.zeros((len(lengths), self.size), np.float32)
         start = 0
         for n, end in enumerate(lengths.cumsum().tolist()):

@@ -13,15 +13,15 @@ import numpy as np
 from .contents import signature, trigrams
 from .index import Index
 from .lexicon import lexicon
-from .request import Request, Term
+from .request import CLAUSES_OF, Request, Term
 from .synonyms import groups, shortened
 from .text import STOP, stemmer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# Of a word: what stands for it here, how well, and how rare that is; its rarity here and in general; the rows of its
-# vectors; the bits of its trigrams.
-_Read: TypeAlias = tuple[list[int], list[float], list[float], float, float, tuple[int, ...], int]
+# Of a word: what stands for it here (number, how well, and how rare that is, one after the other) and how many do; how
+# much it tells, by being rare here and in general; the rows of its vectors; the bits of its trigrams.
+_Read: TypeAlias = tuple[list[float], int, float, tuple[int, ...], int]
 
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing")
 WHOLE: Final = 0.4  # what a request of several clauses counts as a whole; the rest is the clauses', by what they say
@@ -45,60 +45,52 @@ class Reading:
 
     def __init__(self, index: Index, request: Request) -> None:
         self.request = request
-        terms, likeness, rare, places = list[int](), list[float](), list[float](), list[int]()
-        worth, letters, rows, owner, shares = list[float](), list[int](), list[int](), list[int](), list[float]()
-        unknown = UNKNOWN * index.rarity(0) if len(index) else 1.0
+        stand_ins, counts = list[float](), list[int]()
+        worth, letters, rows, pieces = list[float](), list[int](), list[int](), list[int]()
         read = index.read
-        for place, term in enumerate(request.terms):
-            weight = term.weight
-            known = read.get((term.stem, term.plain))
+        for term in request.terms:
+            known = read.get(term.plain)
             if known is None:
                 if len(read) >= MOST_READ:  # whoever asks may have no end of words
                     read.clear()
-                known = read[term.stem, term.plain] = self._read(index, term)
-            numbers, likes, rarities, rarest, general, pieces, bits = known
-            terms += numbers
-            likeness += likes
-            rare += rarities
-            places += [place] * len(numbers)
-            worth.append(weight * (rarest or unknown) * general)
-            letters.append(bits if weight > TOLD else 0)
-            if pieces:
-                rows += pieces
-                owner += [place] * len(pieces)
-                shares += [weight / len(pieces)] * len(pieces)
-        for stem, first, second in request.joined:
-            number = index.terms.get(stem)
-            if number is not None:
-                for place in (first, second):
-                    if not _stands(number, place, terms, places, likeness):
-                        terms.append(number)
-                        places.append(place)
-                        likeness.append(1.0)
-                        rare.append(index.rarity(index.frequency(number)))
-        order = np.array(likeness).argsort(kind="stable")
-        self.terms: Array = np.array(terms, np.int32)[order]
-        self.places: Array = np.array(places, np.int32)[order]
-        self.likeness: Array = np.array(likeness, np.float32)[order]
-        self.rare: Array = np.array(rare, np.float32)[order]
+                known = read[term.plain] = self._read(index, term)
+            found, count, telling, own, bits = known
+            stand_ins += found
+            counts.append(count)
+            worth.append(term.weight * telling)
+            letters.append(bits if term.weight > TOLD else 0)
+            rows += own
+            pieces.append(len(own))
+        table: Array = np.array(stand_ins).reshape(-1, 3)
+        places: Array = np.arange(len(counts)).repeat(np.array(counts, np.intp))
+        if request.joined:
+            table, places = _with_joined(index, request, table, places)
+        order = table[:, 1].argsort(kind="stable")
+        table = table[order]
+        self.terms: Array = table[:, 0].astype(np.int32)
+        self.places: Array = places[order]
+        self.likeness: Array = table[:, 1].astype(np.float32)
+        self.rare: Array = table[:, 2].astype(np.float32)
         numbers = self.terms.tolist()
         last = dict(zip(numbers, range(len(numbers)), strict=True))
         self.words: Array = np.array([*map(last.__getitem__, numbers)], np.intp)
         self.worth: Array = np.array(worth, np.float32)
         self.weights: Array = np.array([term.weight for term in request.terms], np.float32)
         self.letters = letters
-        self.inside: Array = _inside(request)  # of each way to read the request, whether it has a word
+        inside = [term.clauses for term in request.terms]
+        self.inside: Array = _inside(inside, request.clauses)  # of each way to read the request, whether it has a word
         self.ways: Array = self.inside * self.worth
         # Of each word the way that is the one clause it stands in, 0 where it stands in several.
-        homes = [0 if len(term.clauses) > 1 else min(term.clauses) + 1 for term in request.terms]
-        self.homes: Array = np.array(homes, np.intp)
+        self.homes: Array = np.array([*map(_HOME.__getitem__, inside)], np.intp)
         self.said: Array = self.ways.sum(1)  # what the words of each way are worth
-        self.shares: Array = np.ones(len(self.ways), np.float32)
         if len(self.ways) > 1:
-            said = self.said[1:]
+            self.shares: Array = self.said * ((1 - WHOLE) / (sum(self.said.tolist()[1:]) or 1.0))
             self.shares[0] = WHOLE
-            self.shares[1:] = said * ((1 - WHOLE) / (float(said.sum()) or 1.0))
-        self.way_vectors: Array = index.lexicon.directions(rows, self.inside[:, owner] * np.array(shares, np.float32))
+        else:
+            self.shares = np.ones(1, np.float32)
+        several: Array = np.array(pieces, np.intp)
+        shares: Array = self.inside * (self.weights / np.maximum(several, 1, dtype=np.float32))
+        self.way_vectors: Array = index.lexicon.directions(rows, shares.repeat(several, axis=1))
 
     @classmethod
     def _read(cls, index: Index, term: Term) -> _Read:
@@ -115,9 +107,9 @@ class Reading:
                 if likeness == 1.0 or rarest == 0.0:
                     rarest = max(rarest, rare[number] * likeness)
         general = index.lexicon.weight(plain)
-        general = 0.75 if general is None else general
-        stand_ins = list(found), list(found.values()), list(rare.values())
-        return *stand_ins, rarest, general, index.lexicon.rows(plain), signature(trigrams(term.plain))
+        telling = (rarest or UNKNOWN * index.rarity(0)) * (0.75 if general is None else general)
+        stand_ins = [one for number, likeness in found.items() for one in (number, likeness, rare[number])]
+        return stand_ins, len(found), telling, index.lexicon.rows(plain), signature(trigrams(term.plain))
 
     @staticmethod
     def _meant(index: Index, term: Term) -> str:
@@ -145,24 +137,30 @@ class Reading:
         return [*found, *_alike(stem, plain)]
 
 
-def _stands(number: int, place: int, terms: list[int], places: list[int], likeness: list[float]) -> bool:
-    """Whether a word of the index stands for one of the request already; if so, it does as well as the word itself."""
-    for n, other in enumerate(terms) if number in terms else ():
-        if other == number and places[n] == place:
-            likeness[n] = 1.0
-            return True
-    return False
+def _with_joined(index: Index, request: Request, table: Array, places: Array) -> tuple[Array, Array]:
+    """Stand-ins and the places of the words they stand for, with the words of the index that two of the request's make
+    up: each stands for both of them."""
+    for stem, first, second in request.joined:
+        number = index.terms.get(stem, -1)
+        for place in (first, second) if number >= 0 else ():
+            there = (table[:, 0] == number) & (places == place)
+            if there.any():
+                table[there, 1] = 1.0
+            else:
+                made = number, 1.0, index.rarity(index.frequency(number))
+                table, places = np.append(table, [made], axis=0), np.append(places, place)
+    return table, places
 
 
-def _inside(request: Request) -> Array:
-    clauses, width = request.clauses, len(request.terms)
+_HOME: Final = [clauses[0] + 1 if len(clauses) == 1 else 0 for clauses in CLAUSES_OF]
+
+
+def _inside(inside: list[int], clauses: int) -> Array:
     if clauses <= 1:
-        return np.ones((1, width), np.bool_)
-    inside: Array = np.zeros((clauses + 1) * width, np.bool_)
-    inside[:width] = True
-    at = [width * (clause + 1) + place for place, term in enumerate(request.terms) for clause in term.clauses]
-    inside[at] = True
-    return inside.reshape(-1, width)
+        return np.ones((1, len(inside)), np.bool_)
+    ways = [-1, *[1 << clause for clause in range(clauses)]]  # the whole has every word
+    had: Array = (np.array(inside) & np.array(ways)[:, None]) != 0
+    return had
 
 
 @lru_cache(maxsize=50_000)

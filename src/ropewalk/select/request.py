@@ -23,16 +23,23 @@ _QUOTED: Final = re.compile(
 )
 _ADDRESS: Final = re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]+|\b(?:https?://|www\.)\S+|(?<!\w)[/~][\w.-]+/[\w./-]+", re.I)
 _CODE: Final = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b|\b\d[\d.,:/-]*\b")
-_CUT: Final = re.compile(
-    r"[.!?;\n]+(?=\s|$)|,\s+(?:and|then|also|but)\b|\b(?:and then|and also|after that|afterwards|additionally"
-    r"|furthermore|moreover|finally|lastly|secondly|thirdly|in addition|as well as|along with|next,|then,|also,)\b"
-    r"|。|！|？|；"
-)  # these two are for texts in lower case: with re.I they would take twice the time
-_SOFT_CUT: Final = re.compile(r",\s+|\s+and\s+|\s+then\s+")
+# These are for texts in lower case: with re.I they would take twice the time. They begin with a character, not with a
+# place between two or a repeat: what cannot be the beginning is then stepped over at once.
+_MARKS: Final = "|".join([rf"{mark}[.!?;\n]*(?=\s|$)" for mark in (r"\.", "!", r"\?", ";", r"\n")])
+_CUT: Final = re.compile(rf"{_MARKS}|,\s+(?:and|then|also|but)\b|。|！|？|；")
+_SOFT_CUT: Final = re.compile(r"[,\s](?:(?<=,)\s+|(?<=\s)\s*(?:and|then)\s+)")
+_TURNS: Final = (
+    "and then", "and also", "after that", "afterwards", "additionally", "furthermore", "moreover", "finally", "lastly",
+    "secondly", "thirdly", "in addition", "as well as", "along with", "next,", "then,", "also,",
+)  # fmt: skip
+_CUT_OR_TURN: Final = re.compile(rf"{_CUT.pattern}|\b(?:{'|'.join(_TURNS)})\b")
 _QUOTE: Final = re.compile("[\"“«'`]")  # without one of these, or without a digit, a text need not be searched for more
 _DIGIT: Final = re.compile(r"\d")
 _BEGIN: Final = itemgetter(0)
-_INSIDE: Final = tuple([frozenset((clause,)) for clause in range(MOST_CLAUSES)])
+CLAUSES_OF: Final = tuple(
+    [tuple([clause for clause in range(MOST_CLAUSES) if bits >> clause & 1]) for bits in range(1 << MOST_CLAUSES)]
+)
+"""Those of their bits."""
 
 _QUOTED_WEIGHT, _ADDRESS_WEIGHT, _CODE_WEIGHT, _TALK_WEIGHT = 0.35, 0.2, 0.1, 0.3
 _TALK: Final = """want need help please find give tell show know provide information info looking look wondering wonder
@@ -45,12 +52,12 @@ suggest recommend"""
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of a request: what it is worth (0 to 1), and the clauses it stands in."""
+    """A word of a request: what it is worth (0 to 1), and the clauses it stands in, one bit for each."""
 
     stem: str
     plain: str
     weight: float
-    clauses: frozenset[int]
+    clauses: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +103,10 @@ def read_request(text: str) -> Request:
             weight *= _TALK_WEIGHT
         known = found.get(stem)
         if known is None:
-            known = found[stem] = [len(found), plain, weight, _INSIDE[clause]]
+            known = found[stem] = [len(found), plain, weight, 1 << clause]
         else:
             known[2] = max(known[2], weight)
-            known[3] |= _INSIDE[clause]
+            known[3] |= 1 << clause
         if before is not None and before[0] == clause:
             near.append((before[1], known[0], before[2] + plain))
         before = (clause, known[0], plain)
@@ -150,7 +157,8 @@ def _clauses(text: str, spans: list[tuple[int, int, float]]) -> list[int]:
     lower, length = text.lower(), len(text)
     if len(lower) != length:  # a letter of some script that is two in lower case: places would not be the same
         lower = text
-    found = [one.span() for pattern in (_CUT, _SOFT_CUT) for one in pattern.finditer(lower)]
+    cutting = _CUT_OR_TURN if any(map(lower.__contains__, _TURNS)) else _CUT
+    found = [one.span() for pattern in (cutting, _SOFT_CUT) for one in pattern.finditer(lower)]
     for begin, at in sorted(found, key=_BEGIN):
         if at - before < 20 or length - at < 12:
             continue

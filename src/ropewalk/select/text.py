@@ -144,7 +144,7 @@ def _split(surface: str, stems: _Met[str]) -> list[tuple[str, str]]:
     pieces = _PIECE.findall(surface)
     for piece in pieces:
         if not piece.isascii() and _UNSPACED.search(piece):
-            found.extend((pair, pair) for pair in _pairs(piece))
+            found.extend((stems[pair], pair) for pair in _pairs(piece))
         else:
             plain = piece.casefold()[:LONGEST_WORD]
             found.append((stems[plain], plain))
