@@ -12,7 +12,8 @@ from .reading import Reading
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-LOOKED_UP: Final = 40_000  # postings that are added up
+LOOKED_UP: Final = 40_000  # postings that are added up,
+SEEN: Final = 15_000  # and that are kept for a closer look; of more, the words of the few tools are sooner looked at
 # Of more than twice as many tools only so many are
 CLAUSES: Final = 2_000  # rated clause by clause: those with most of the words;
 MEANINGS: Final = 250  # rated by what they mean: the best of those. All are where few have a word,
@@ -42,7 +43,7 @@ class Candidates:
         index, meant = self.index, self.reading.way_vectors[0]
         some, rated, words = self._by_words(allowed, near)
         meanings = max(MEANINGS, most)
-        if len(rated) > 6 * meanings:  # fewer are sooner multiplied than chosen from
+        if len(rated) > 2 * meanings:
             best = _highest(rated, meanings)
             some, rated, words = best if some is None else some[best], rated[best], words[:, best]
         each = most // (len(words) + 1)
@@ -109,7 +110,7 @@ class Candidates:
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in reading.terms[variants].tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
-        if not many:
+        if not many and len(slots) <= SEEN:
             self._seen = variants.repeat(lengths), slots, impacts, numbers
         home = reading.homes[reading.places[variants]]
         return slots, impacts * value.repeat(lengths), home.repeat(lengths)
