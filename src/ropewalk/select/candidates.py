@@ -15,7 +15,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 LOOKED_UP: Final = 40_000  # postings that are added up,
 SEEN: Final = 15_000  # and that are kept for a closer look; of more, the words of the few tools are sooner looked at
 # Of more than twice as many tools only so many are
-CLAUSES: Final = 2_000  # rated clause by clause: those with most of the words;
+CLAUSES: Final = 1_000  # rated clause by clause: those with most of the words;
 MEANINGS: Final = 250  # rated by what they mean: the best of those. All are where few have a word,
 FEW: Final = 20_000  # of up to so many tools.
 ABOVE_ALL: Final = 10.0  # no rating is as high
