@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 from floor import Tool, Work
@@ -87,5 +88,42 @@ def loop(rounds: int, tool: Tool) -> Work:
             if value >= rounds:
                 break
         return value
+
+    return lambda: runs.run(work)
+
+
+def committed_chain(nodes: int, tool: Tool, folder: Path) -> Work:
+    """Every step is on the disk before the next one starts; those of runs at the same time are committed together.
+    SQLite in WAL, synchronous FULL. Nothing but the step's value is kept, and nothing reads it."""
+    import apsw
+    import orjson
+
+    db = apsw.Connection(str(folder / "byhand.db"))
+    db.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+    db.execute("CREATE TABLE IF NOT EXISTS step (run TEXT, path TEXT, value BLOB, PRIMARY KEY (run, path))")
+    runs, names = Runs(), [f"n{i}" for i in range(nodes)]
+    waiting: list[tuple[tuple[str, str, bytes], asyncio.Future[None]]] = []
+
+    def commit() -> None:
+        together = waiting.copy()
+        waiting.clear()
+        db.execute("BEGIN IMMEDIATE")
+        db.executemany("INSERT INTO step VALUES (?, ?, ?)", [row for row, _ in together])
+        db.execute("COMMIT")
+        for _, committed in together:
+            committed.set_result(None)
+
+    async def work(steps: Steps) -> dict[str, int]:
+        loop, run_id = asyncio.get_running_loop(), str(uuid.uuid4())
+        value, results = 0, {}
+        for name in names:
+            value = await step(steps, name, tool, value)
+            committed = loop.create_future()
+            if not waiting:
+                loop.call_soon(commit)
+            waiting.append(((run_id, name, orjson.dumps(value)), committed))
+            await committed
+            results[name] = value
+        return results
 
     return lambda: runs.run(work)
