@@ -66,6 +66,13 @@ def test_a_file_where_the_directory_of_the_store_belongs_is_no_internal_error(tm
         [COMMAND, "runs", "ls"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "no runs\n", "")
+    (tmp_path / "c.json").write_text(
+        '{"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "delay", "delay": 1}]}'
+    )
+    done = subprocess.run([COMMAND, "run", "c.json"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert "a file of that name is in its place; move it away" in done.stderr
+    done = subprocess.run([COMMAND, "doctor"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "that is no directory" in done.stdout) == (1, True)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may enter every directory")

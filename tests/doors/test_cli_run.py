@@ -146,6 +146,7 @@ def test_the_exit_code_says_how_the_run_ended(project, body, code, status):
         (["rnu"], 2, "Did you mean"),
         (["run"], 2, "ropewalk run --help"),
         (["run", "shout.yaml", "--jsn"], 2, "--json"),
+        (["run", "--", "shout.yaml", "--var", "x=1"], 2, "--var stands behind `--`, where nothing is an option"),
         (["run", "shuot.yaml"], 2, "did you mean 'shout.yaml'?"),
         (["run", "shout.yaml", "--input", "{text: x}"], 2, "--input:1:2: expected a key in double quotes"),
         (["run", "shout.yaml", "--input", "hello"], 2, "text stands in quotes"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
 import shutil
 import subprocess
@@ -53,6 +55,22 @@ def test_a_full_disk_fails_the_run_clearly_and_a_later_resume_completes(small_di
     failed = scene.run("run", "chain.yaml", "--json", "--id", "x")
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     _failed_clearly_and_goes_on(scene, failed.code, failed.out + failed.err)
+
+
+def test_a_full_disk_is_told_before_a_run_and_spoils_no_file_of_before(small_disk: Path) -> None:
+    scene = Scene(small_disk / "p", LARGE)
+    out = small_disk / "p" / "out.yaml"
+    assert scene.run("convert", "chain.yaml", "--to", "flow", "-o", str(out)).code == 0
+    before = out.read_text()
+    with (small_disk / "rest").open("wb", buffering=0) as rest, contextlib.suppress(OSError):
+        while True:
+            rest.write(bytes(512))
+    refused = scene.run("convert", "chain.yaml", "--to", "flow", "-o", str(out))
+    assert (refused.code, out.read_text()) == (2, before)
+    assert "cannot be written: No space left on device" in refused.err
+    assert not [name for name in os.listdir(out.parent) if name.endswith(".new")]
+    told = scene.run("doctor")
+    assert (told.code, "its disk is full" in told.out) == (1, True), told.out
 
 
 def _failed_clearly_and_goes_on(scene: Scene, code: int, said: str) -> None:

@@ -134,9 +134,10 @@ def _default_file(directory: Path) -> Path:
         if not ignore.exists():
             ignore.write_text("# Runs and definitions of this machine.\n*\n")
     except OSError as error:
+        taken = isinstance(error, FileExistsError | NotADirectoryError)
+        why = "a file of that name is in its place; move it away" if taken else error.strerror
         raise StoreError(
-            f"cannot make {home.name}/ in {directory.resolve()}: {error.strerror}; "
-            "choose another store (ROPEWALK_STORE)"
+            f"cannot make {home.name}/ in {directory.resolve()}: {why}, or choose another store (ROPEWALK_STORE)"
         ) from error
     return file
 

@@ -14,6 +14,7 @@ from ...source import dump, render
 from ...told import problem_data
 from .answer import Answer
 from .exits import UsageError
+from .files import saved
 from .interrupts import Interrupts
 from .options import Json, Project
 from .session import with_app
@@ -76,8 +77,8 @@ def graph(
         drawn = app.draw(source, format)
         if output is None:
             return Answer(data={"format": format, "graph": drawn}, text=drawn)
-        _write(output, drawn if drawn.endswith("\n") else drawn + "\n")
-        return Answer(data={"format": format, "file": str(output)}, text=f"wrote {output}")
+        said = saved(output, drawn if drawn.endswith("\n") else drawn + "\n")
+        return Answer(data={"format": format, "file": str(output)}, text=said)
 
     return with_app(work, near=source, project=project, store="memory")
 
@@ -98,14 +99,6 @@ def convert(
         text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
         if output is None:
             return Answer(data=document, text=text)
-        _write(output, text)
-        return Answer(data={"kind": to, "file": str(output)}, text=f"wrote {output}")
+        return Answer(data={"kind": to, "file": str(output)}, text=saved(output, text))
 
     return with_app(work, near=source, project=project, store="memory")
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror or error}") from error

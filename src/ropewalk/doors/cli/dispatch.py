@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, BinaryIO, Final
 
 import orjson
-from cyclopts import CycloptsError, UnusedCliTokensError
+from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from ...errors import RopewalkError
 from .answer import Answer
@@ -97,7 +97,12 @@ def _answer(words: list[str]) -> Answer:
     except UnusedCliTokensError as error:
         raise UsageError(f"{_too_many(error, _named(words))} (see `ropewalk {_named(words)}--help`)") from None
     except CycloptsError as error:
-        raise UsageError(f"{error} (see `ropewalk {_named(words)}--help`)") from None
+        said = str(error)
+        if isinstance(error, UnknownOptionError) and "--" in words:
+            option = error.token.keyword or error.token.value
+            if option in words[words.index("--") :]:
+                said = f"{option} stands behind `--`, where nothing is an option; put it in front of that"
+        raise UsageError(f"{said} (see `ropewalk {_named(words)}--help`)") from None
     with contextlib.nullcontext() if command.__module__.startswith(str(__package__)) else writing():  # the help
         given: Any = command(*bound.args, **bound.kwargs)
     return given if isinstance(given, Answer) else Answer()

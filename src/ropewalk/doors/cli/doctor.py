@@ -39,6 +39,7 @@ _PACKAGES = ("ropewalk", "cyclopts", "rich", "orjson", "pyyaml", "jsonschema-rs"
 _EXTRA_PACKAGES = ("mcp", "httpx2", "psycopg")
 _DEFINITIONS = (".yaml", ".yml", ".json")
 _MOST_RUNS = 1000
+_LEAST_FREE = 1 << 20  # bytes of a disk; a run of a few steps takes less
 _MOST_DAMAGE = 20
 _NEXT = (
     "; what comes next: end what uses the store, copy it with its -wal file to a safe place, have `doctor --save FILE`"
@@ -289,10 +290,21 @@ def _unmade(address: str, config: Config, given: str | None) -> Finding | None:
         return None
     if lost := orphan(file):
         return Finding("store", "fault", f"{address}: {lost}")
-    place = file.parent if given or config.store else config.directory
+    place = file.parent if given or config.store or file.parent.exists() else config.directory
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        return Finding("store", "fault", f"{address} is not there, and cannot be made in {place}")
+        why = "" if place.is_dir() or not place.exists() else ": that is no directory"
+        return Finding("store", "fault", f"{address} is not there, and cannot be made in {place}{why}")
+    if full := _full(place):
+        return Finding("store", "fault", f"{address} is not there yet, and {full}")
     return Finding("store", "note", f"{address} is not there yet; the first run makes it")
+
+
+def _full(place: Path) -> str:
+    """What is said of a disk that has no room for a run, else ""."""
+    free = shutil.disk_usage(place).free
+    if free >= _LEAST_FREE:
+        return ""
+    return f"its disk is full: {free // 1024:,} kB are free; free some space, or runs cannot be recorded"
 
 
 def _store(app: App, address: str) -> Finding:
@@ -319,6 +331,9 @@ def _store(app: App, address: str) -> Finding:
     schema = app.store.schema
     version = "" if schema is None else f", version {schema} of its schema"
     told = f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs"
+    file = file_of(address)
+    if file is not None and (full := _full(file.parent)):
+        return Finding("store", "fault", f"{told}; {full}")
     unwritable = getattr(app.store, "unwritable", "")  # only a store in a file says so
     return Finding(
         "store", "note" if unwritable else "ok", f"{told}; can only be read: {unwritable}" if unwritable else told

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from ...journal.journal import ENDS
 from .answer import Answer
 from .exits import UsageError
+from .files import saved
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
 from .replay import in_quick_time, written
@@ -53,15 +54,6 @@ def export(
         return Answer(data=data, text=text if output is None else saved(output, text + "\n"))
 
     return with_app(work, project=project, store=store, tools=False)
-
-
-def saved(file: Path, text: str) -> str:
-    """Write a file; returns what is said of that."""
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
-    return f"wrote {file}"
 
 
 def _case(run_id: str, *, flow: Path | None, output: Path | None, store: str | None, project: Path | None) -> Answer:

@@ -19,6 +19,7 @@ from ...errors import CompletionFailed
 from ...source import visible
 from .answer import Answer
 from .exits import DONE, FAILED
+from .files import saved
 from .given import some_words
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
@@ -102,7 +103,7 @@ def _write(output: Path, built: Built, workflow: str, report: str) -> dict[str, 
         "workflow" if built.valid else "draft": output if built.valid else draft,
     }
     for kind, file in files.items():
-        file.write_text(report if kind == "report" else workflow, encoding="utf-8")
+        saved(file, report if kind == "report" else workflow)
     if built.valid and _is_ours(draft, built.workflow):
         draft.unlink()
         _tell(f"{draft} is removed: the workflow is valid now")

@@ -14,6 +14,7 @@ from ...errors import NotFound, RopewalkError
 from ...source import dump, visible
 from .answer import Answer
 from .exits import DONE, FAILED, UsageError, explain, failure
+from .files import saved
 from .options import Json, Project
 from .table import first_line
 
@@ -104,7 +105,7 @@ def _update(file: Path, case: dict[str, Any], replayed: Replayed) -> None:
 
     case = with_arguments(case, replayed.asked)
     case["expect"] = expected(replayed.outcome, str(replayed.outcome.get("status")))
-    file.write_text(written(file, case), encoding="utf-8")
+    saved(file, written(file, case))
 
 
 def written(file: Path, case: dict[str, Any]) -> str:
