@@ -127,12 +127,12 @@ def test_a_request_is_read_word_by_word() -> None:
     assert not sending & next(term for term in request.terms if term.plain == "hotel").clauses
 
 
-@pytest.mark.parametrize("sign", [".", ";?", "\n", " ", "\t", ", "])
+@pytest.mark.parametrize("sign", [".", ";?", "\n", " ", "\t", ", ", "a-"])
 def test_a_run_of_signs_is_looked_at_once_not_from_each_of_them(sign: str) -> None:
     began = time.process_time()
     for n in range(60):
-        read_request(f"find it{sign * (5_900 // len(sign))}and then send the weather to bob {n}")
-    assert time.process_time() - began < 6, "it took half a second each where every sign of a run began a search"
+        read_request(f"mail ann@x.org: find it {sign * (5_900 // len(sign))}and then send the weather to bob {n}")
+    assert time.process_time() - began < 3, "it took half a second each where every sign of a run began a search"
 
 
 def test_misspelt_words_are_understood(selector: Selector) -> None:

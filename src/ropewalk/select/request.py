@@ -21,7 +21,9 @@ MOST_CLAUSES: Final = 8
 _QUOTED: Final = re.compile(
     r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|(?<![\w'])'[^'\n]{1,200}'(?!\w)|`[^`\n]{1,200}`"
 )
-_ADDRESS: Final = re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]+|\b(?:https?://|www\.)\S+|(?<!\w)[/~][\w.-]+/[\w./-]+", re.I)
+_ADDRESS: Final = re.compile(
+    r"(?<![\w.+-])[.+-]*\w[\w.+-]*@[\w-]+\.[\w.-]+|\b(?:https?://|www\.)\S+|(?<!\w)[/~][\w.-]+/[\w./-]+", re.I
+)
 _CODE: Final = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{5,}\b|\b\d[\d.,:/-]*\b")
 # These are for texts in lower case: with re.I they would take twice the time. They begin with a character, not with a
 # place between two or a repeat: what cannot be the beginning is then stepped over at once. A run of signs or of spaces
