@@ -36,6 +36,19 @@ def test_a_working_directory_that_is_gone_is_told(project: Any, words: str) -> N
     assert (done.returncode, done.stderr.splitlines()) == (2, [said])
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there is no /dev there")
+def test_a_file_to_write_may_be_a_link_or_what_is_open(project: Any) -> None:
+    real, link, words = project.home / "real.yaml", project.home / "link.yaml", ["convert", "shout.yaml", "--to"]
+    real.write_text("x")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    assert project(*words, "flow", "-o", "link.yaml").code == project(*words, "chain", "-o", "real.yaml").code == 0
+    assert (link.is_symlink(), real.stat().st_mode & 0o777, "kind: chain" in link.read_text()) == (True, 0o640, True)
+    said = ["sh", "-c", f"'{COMMAND}' {' '.join(words)} flow -o /dev/stderr 2> open.yaml"]
+    done = subprocess.run(said, cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "kind: flow" in (project.home / "open.yaml").read_text()) == (0, True)
+
+
 LONG = "x" * 300
 
 

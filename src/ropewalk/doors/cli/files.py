@@ -20,19 +20,19 @@ def saved(file: Path, text: str) -> str:
 
 
 def put(file: Path, text: str) -> None:
-    """Write a file whole or not at all: what was there stays when the disk is full. What is no file (a pipe, a device),
-    or has no room beside it, is written as it stands."""
-    target = file.resolve()
-    there = target.exists()
-    if there and not (target.is_file() and os.access(target, os.W_OK) and os.access(target.parent, os.W_OK)):
-        target.write_text(text, encoding="utf-8")
+    """Write a file whole or not at all: what was there stays when the disk is full. What is no file of its own (a link,
+    which may be that of an open file, as /dev/stdout is; a pipe, a device), or may have nothing beside it, is written
+    as it stands."""
+    there, own = file.exists(), file.is_file() and not file.is_symlink()
+    if file.is_symlink() or (there and not (own and os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))):
+        file.write_text(text, encoding="utf-8")
         return
-    beside = target.with_name(f".{uuid.uuid4().hex[:12]}.new")
+    beside = file.with_name(f".{uuid.uuid4().hex[:12]}.new")
     try:
         beside.write_text(text, encoding="utf-8")
         if there:
-            shutil.copymode(target, beside)
-        beside.replace(target)
+            shutil.copymode(file, beside)
+        beside.replace(file)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
