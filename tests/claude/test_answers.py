@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from ropewalk import Tool, tool
 from ropewalk.app import App
 from ropewalk.claude import complete_json_with_tools, complete_with_tools, resume_completion, select
-from ropewalk.errors import CompletionFailed, ConfigError, NotFound, StoreError
+from ropewalk.errors import CompletionFailed, ConfigError, InvalidInput, NotFound, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, wants
 
@@ -133,6 +134,26 @@ def test_tools_are_selected_for_a_request() -> None:
                 chosen = select("send an e-mail message to Ann", max_results=1)
                 await complete_with_tools("go", tools=chosen, app=app)
         assert [[one["name"] for one in request.tools] for request in model.requests] == [["send_mail"]] * 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({"max_result": 3}, "did you mean max_results"), ({"exclude_tools": "act"}, "must be a list of strings, not str")],
+)
+def test_wrong_options_of_select_are_told_where_it_is_called(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        select("look at something", **options)
+
+
+def test_an_option_of_select_that_is_none_is_as_if_it_were_not_given() -> None:
+    async def run() -> None:
+        model = ScriptedModel("done")
+        async with App("memory", tools=[look, act], model=model) as app:
+            chosen = select("play chess", exclude_tools=None, threshold=None)
+            await complete_with_tools("go", tools=chosen, app=app)
+        assert sorted(one["name"] for one in model.requests[0].tools) == ["act", "look"]  # however unlike they are
 
     asyncio.run(run())
 

@@ -13,6 +13,7 @@ from ..dialects.agent_flow import APPROVAL, MODEL
 from ..dialects.fields import Report, say
 from ..errors import ConfigError, InvalidFlow, InvalidTool, NotFound
 from ..frozen import dataclass
+from ..select.options import read_options
 from ..tools.lent import Lender
 from ..tools.tool import Tool, parse_tool_id, tool_from
 from ..tools.toolbox import Toolbox
@@ -31,8 +32,10 @@ class Selected:
 
 def select(query: str, **options: Any) -> Selected:
     """Let the selector find the tools: `tools=select(query, max_results=8)`. Options are those of the selector; without
-    a `threshold` the best are taken, however unsure that is, since a model can do without one that it has."""
-    return Selected(query, {"threshold": 0, **options})
+    a `threshold` the best are taken, however unsure that is, since a model can do without one that it has. InvalidInput
+    names everything that is wrong with them."""
+    read_options(query, None, options)
+    return Selected(query, {"threshold": 0, **{name: value for name, value in options.items() if value is not None}})
 
 
 class Selector(Protocol):
@@ -176,7 +179,7 @@ async def _selected(given: Selected, toolbox: Toolbox, selector: Selector | None
     if selector is None:
         raise ConfigError("there is no selector here to find tools with; give an app, or name the tools")
     await toolbox.connect()
-    options = dict(given.options)
-    left_out = [*options.pop("exclude_tools", options.pop("excludeTools", ())), MODEL, APPROVAL]
+    left_out = [*read_options(given.query, None, given.options).exclude_tools, MODEL, APPROVAL]
+    options = {name: value for name, value in given.options.items() if name not in ("exclude_tools", "excludeTools")}
     found = selector.select(given.query, excludeTools=left_out, **options)
     return [str(row["name"]) for row in found["results"]]

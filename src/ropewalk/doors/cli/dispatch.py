@@ -51,11 +51,16 @@ def dispatch(words: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
         if isinstance(error, FileNotFoundError) and not _stands_somewhere():
             return _fail(UsageError("the working directory is not there any more; change to one that is"), out, words)
-        if isinstance(error, OSError) and error.filename and any(str(error.filename) in word for word in words):
-            return _fail(UsageError(f"{error.filename}: {error.strerror}"), out, words)  # what the words name
+        if isinstance(error, OSError) and error.filename and _is_named(str(error.filename), words):
+            return _fail(UsageError(f"{error.filename}: {error.strerror}"), out, words)
         with contextlib.suppress(OSError):
             _report(words)
         return _fail(RopewalkError(f"internal error: {type(error).__name__}: {error}"), out, words)
+
+
+def _is_named(path: str, words: list[str]) -> bool:
+    """Whether a word of the command is this path: `flow.yaml`, `@input.json` or `--input=@input.json`."""
+    return any(path in (word, (word.partition("=")[2] or word).removeprefix("@")) for word in words)
 
 
 def _stands_somewhere() -> bool:
