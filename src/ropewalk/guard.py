@@ -71,7 +71,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = {name.lower(): value for name, value in reversed(scope["headers"])}
-        refused = self._refused(scope, headers)
+        refused = self._refused(headers)
         if refused is not None:
             await _answer(send, *refused)
             return
@@ -89,7 +89,7 @@ class Guard:
         body = _Body(receive, self._most)
         await self._site(scope, body.receive, _with_headers(body.guarded(send)))
 
-    def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
+    def _refused(self, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         host = _name(headers.get(b"host", b"").decode("latin-1"))
         if host not in self._hosts:
             return 421, "UnknownHost", f"this door is not reached as {host!r}; --allow-host names it"

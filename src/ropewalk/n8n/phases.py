@@ -67,7 +67,6 @@ DOCUMENTATION: Final = Phase(
         "Credentials to fill in: ${string($input.credentials)}"
     ),
 )
-PHASES: Final = ("discovery", "configuration", "building", "validation", "documentation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ def planned(flow: Flow, row: RunRow, history: Iterable[Entry], store: Store, nod
     keys = cone.forgotten(entries)
     return Again(
         keys,
-        [(part, anew) for path, part in parts.items() if (anew := _anew(path, part, found, cone, keys)) is not None],
+        [(part, anew) for path, part in parts.items() if (anew := _anew(path, part, found, cone)) is not None],
     )
 
 
@@ -133,7 +133,7 @@ def _all_in(row: RunRow, cone: Cone, fatal: list[Failure]) -> None:
         raise NothingToRetry(row.id, f"it would fail again at {names}, which does not depend on that; add {again}")
 
 
-def _anew(path: str, part: RunRow, found: Instances, cone: Cone, keys: list[Key]) -> bool | None:
+def _anew(path: str, part: RunRow, found: Instances, cone: Cone) -> bool | None:
     """Whether a part starts from nothing (True), goes on (False), or stays as it is (None)."""
     if cone.holds(path):
         return True
