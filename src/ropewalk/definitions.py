@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import marshal
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from os.path import basename, isdir, isfile
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from .check import UNKNOWN_TOOL, Checked, check, unknown_tool
 from .config.limits import Limits
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | Loaded"
 
+K = TypeVar("K")
+V = TypeVar("V")
 EXPERIENCE = ("experience.yaml", "experience.yml", "experience.json")
 KEPT = 256  # compiled definitions
 
@@ -57,6 +61,7 @@ class Definitions:
     def __init__(self, cards: Cards, limits: Limits) -> None:
         self.cards, self.limits = cards, limits
         self._loaded: dict[tuple[str, str], Loaded] = {}
+        self._said: dict[bytes, tuple[Compiled, str]] = {}
         self._tests: dict[Path, tuple[Any, bool]] = {}
 
     def load(self, source: Source) -> Loaded:
@@ -119,9 +124,7 @@ class Definitions:
     def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
         """Compile a document, from the cache when it is one of before. `root` is the directory it came from,
         which the `file` says too."""
-        compiled = notation_of(document).compile(document)
-        # Not of the id: a file without one gets another each time, and is the same definition.
-        fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
+        compiled, fingerprint = self._read(document)
         known = self._loaded.get((fingerprint, compiled.id))
         if compiled.local and file is not None and root is None:
             root = _directory_of(file)
@@ -129,6 +132,19 @@ class Definitions:
             return known
         loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file, root)
         return self._keep(loaded)
+
+    def _read(self, document: Mapping[str, Any]) -> tuple[Compiled, str]:
+        """What a document says, and its fingerprint; from the cache when one of the same words was read before."""
+        words = _words(document)
+        known = self._said.get(words) if words is not None else None
+        if known is not None:
+            return known
+        compiled = notation_of(document).compile(document)
+        # Not of the id: the same definition may have another in another file.
+        fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
+        if words is not None:
+            _kept(self._said, words, (compiled, fingerprint))
+        return compiled, fingerprint
 
     def limited(self, loaded: Loaded, concurrency: int) -> Loaded:
         """The same definition with at most so many nodes at once."""
@@ -174,9 +190,7 @@ class Definitions:
         )
 
     def _keep(self, loaded: Loaded) -> Loaded:
-        if len(self._loaded) >= KEPT:
-            del self._loaded[next(iter(self._loaded))]
-        self._loaded[loaded.fingerprint, loaded.compiled.id] = loaded
+        _kept(self._loaded, (loaded.fingerprint, loaded.compiled.id), loaded)
         return loaded
 
     def stored(self, definition: Definition) -> Loaded:
@@ -281,6 +295,25 @@ class Definitions:
         found = self.check(loaded, unknown_tools=unknown_tools)
         if found.problems:
             raise InvalidFlow(found.problems)
+
+
+def _words(document: Any) -> bytes | None:
+    """What tells a document from others, in a few microseconds; None for one that is not of plain values, which is read
+    each time."""
+    try:
+        # Unlike JSON, it also tells kinds of values that are no JSON; later versions write equal documents in several
+        # ways, depending on what they share.
+        return hashlib.blake2b(marshal.dumps(document, 2), digest_size=16).digest()
+    except ValueError:
+        return None
+
+
+def _kept(cache: dict[K, V], key: K, value: V) -> None:
+    """Keep it, and of too many not what was kept first."""
+    if len(cache) >= KEPT:
+        oldest, *_ = cache  # in one step, since other threads may keep something, too
+        cache.pop(oldest, None)
+    cache[key] = value
 
 
 def places(loaded: Loaded) -> dict[str, str]:

@@ -1,0 +1,127 @@
+"""Documents that are read once: what is the same to a reader, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk import tool
+from ropewalk.app import App
+from ropewalk.errors import InvalidFlow
+from ropewalk.source import load
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+DOCUMENTS = {
+    "chain": load(EXAMPLES / "change_report" / "change_report.yaml").data,
+    "composition": {
+        "kind": "composition",
+        "nodes": [
+            {"id": "a", "type": "TOOL", "tool": "given", "inputMapping": {"value": [1, {"b": 2}]}},
+            {"id": "b", "type": "TOOL", "tool": "given", "inputMapping": {"value": "$input"}},
+        ],
+    },
+    "composite": load(EXAMPLES / "composite" / "reading_list.yaml").data,
+    "experience": load(EXAMPLES / "experiences" / "sales" / "experience.yaml").data | {"kind": "experience"},
+    "agent": load(EXAMPLES / "agent" / "agent.yaml").data,
+}
+
+
+@tool
+async def given(value: Any) -> Any:
+    """Gives what it is given."""
+    return value
+
+
+def chain(value: Any) -> dict[str, Any]:
+    return {"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": "given", "params": {"value": value}}]}
+
+
+def spoilt(value: Any) -> None:
+    """Change whatever can be changed in a value."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            spoilt(inner)
+        value["spoilt"] = True
+    elif isinstance(value, list):
+        for inner in value:
+            spoilt(inner)
+        value.append("spoilt")
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_a_document_is_read_once_and_keeps_nothing_of_the_one_that_was_given(kind: str) -> None:
+    app, document = App("memory"), copy.deepcopy(DOCUMENTS[kind])
+    first = app.load(document)
+    said = copy.deepcopy(first.document)
+    spoilt(document)
+    again = app.load(copy.deepcopy(DOCUMENTS[kind]))
+    assert again is first
+    assert again.document == said
+    with pytest.raises(InvalidFlow):  # the changed one is another
+        app.load(document)
+
+
+def test_a_document_that_was_changed_is_another_one() -> None:
+    async def run() -> None:
+        async with App("memory", tools=[given]) as app:
+            document, found = chain(0), []
+            for value in (1, True, 1.0, None, "1", 2):
+                document["nodes"][0]["params"]["value"] = value
+                found.append((await app.run(document))["results"]["a"])
+            assert [(type(one), one) for one in found] == [
+                (int, 1), (bool, True), (float, 1.0), (type(None), None), (str, "1"), (int, 2)
+            ]  # fmt: skip
+
+    asyncio.run(run())
+
+
+def test_what_is_no_json_is_refused_after_the_like_of_it_was_read() -> None:
+    app = App("memory")
+    app.load(chain([1, "2", {"1": 2}]))
+    for value in ([1, b"2", {"1": 2}], [1, float("nan")], [1, "2", {1: 2}], [object()]):
+        with pytest.raises(InvalidFlow):
+            app.load(chain(value))
+
+
+def test_a_document_in_two_files_has_the_place_of_each(tmp_path: Path) -> None:
+    app, text = App("memory"), "kind: chain\nnodes:\n  - {id: a, type: tool, tool: nowhere}\n"
+    for name, before in (("one.yaml", ""), ("two.yaml", "# a comment\n")):
+        (tmp_path / name).write_text(before + text)
+        (warning,) = app.check(app.load(tmp_path / name)).warnings
+        assert warning.place is not None
+        assert (Path(warning.place.file).name, warning.place.line) == (name, 4 if before else 3)
+
+
+def test_a_file_that_says_the_same_is_not_compiled_again(tmp_path: Path) -> None:
+    app, file = App("memory"), tmp_path / "one.yaml"
+    file.write_text("kind: chain\nnodes:\n  - {id: a, type: tool, tool: nowhere}\n")
+    first = app.load(file)
+    assert app.load(file).compiled is first.compiled
+    file.write_text("kind: chain\nnodes:\n  - {id: b, type: tool, tool: nowhere}\n")
+    assert [node.id for node in app.load(file).flow.body.nodes] == ["b"]
+
+
+def test_many_documents_from_many_threads() -> None:
+    app, wrong = App("memory"), list[object]()
+
+    def many(which: int) -> None:
+        try:
+            for n in range(400):  # more than are kept
+                value = [n, which % 2]
+                node = app.load(chain(value)).document["nodes"][0]  # type: ignore[index]
+                if node["params"] != {"value": value}:  # type: ignore[index]
+                    wrong.append(node)
+        except Exception as error:  # noqa: BLE001 - told below
+            wrong.append(error)
+
+    threads = [threading.Thread(target=many, args=(which,)) for which in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
