@@ -171,7 +171,7 @@ def test_it_ends_when_told_to_and_stops_what_is_under_way(served: Served, here: 
             slow = asyncio.create_task(mcp.call_tool("here", "slow_one", on_progress=lambda _: begun.set()))
             await begun.wait()
             here.process.send_signal(signal.SIGTERM)
-            with pytest.raises(Exception, match=r"lost the connection|closed|reached"):
+            with pytest.raises(ConnectionError, match=r"lost the connection|closed|reached"):
                 await slow
 
     asyncio.run(asyncio.wait_for(case(), 60))

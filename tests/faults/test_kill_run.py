@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -105,7 +106,7 @@ def test_a_second_run_of_the_same_id_gives_the_result_of_the_first(tmp_path: Pat
     first = scene.start("run", "chain.yaml", "--json", "--id", "x")
     scene.until(lambda: scene.started() == ["w"], first)
     second = scene.start("run", "chain.yaml", "--json", "--id", "x")
-    with pytest.raises(Exception, match="timed out"):
+    with pytest.raises(subprocess.TimeoutExpired):
         second.wait(timeout=1.0)  # it waits; nothing tells from outside that it does, but that it does not end
     (tmp_path / "go").touch()
     results = [ended(first), ended(second)]
@@ -119,7 +120,7 @@ def test_the_second_process_takes_over_when_the_first_is_killed(tmp_path: Path, 
     first = scene.start("run", "chain.yaml", "--json", "--id", "x")
     scene.until(lambda: scene.started() == ["w"], first)
     second = scene.start("run", "chain.yaml", "--json", "--id", "x")
-    with pytest.raises(Exception, match="timed out"):
+    with pytest.raises(subprocess.TimeoutExpired):
         second.wait(timeout=1.0)
     kill(first)
     scene.until(lambda: scene.started() == ["w", "w"], second)

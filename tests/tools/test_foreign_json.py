@@ -11,7 +11,7 @@ import pytest
 
 from ropewalk import App, Runner, Toolbox
 from ropewalk.errors import ExecutionFailed, InvalidFlow, OutputValidationFailed
-from ropewalk.tools.rows import rows_of
+from ropewalk.tools.rows import DatasetFailed, rows_of
 from ropewalk.values import parsed
 
 from .pipeline import MCP, Recorder, failing, resolving, run
@@ -68,7 +68,7 @@ def test_an_mcp_text_that_is_but_a_long_number_stays_text() -> None:
 def test_a_datasets_integer_past_64_bits_is_refused(format: str, place: str) -> None:
     rows = ['{"n": 1}', f'{{"n": {PAST}}}']
     text = f"[{','.join(rows)}]" if format == "json" else "\n".join(rows)
-    with pytest.raises(Exception, match=re.escape(f"{place}: integer past 64 bits")):
+    with pytest.raises(DatasetFailed, match=re.escape(f"{place}: integer past 64 bits")):
         rows_of(text.encode(), format, "d")
 
 

@@ -21,7 +21,7 @@ class Writer:
         self.named = named
         self.regions: list[Json] = []
 
-    def value(self, value: Any, depth: int = 0) -> Json:
+    def value(self, value: Any) -> Json:
         kind = type(value)
         if value is None or kind in (str, int, float, bool):
             return value
