@@ -37,3 +37,30 @@ def test_brackets_of_a_reference_in_braces_are_told_to_need_quotes(text: str, co
     [problem] = refused.value.problems
     assert "needs quotes around it: there brackets mean lists" in problem.message
     assert (problem.place.column, problem.suggestion) == (column, meant)
+
+
+@pytest.mark.parametrize(
+    ("rest", "says"),
+    [
+        ("}", "after the end of the document"),
+        ("]]]", "after the end of the document"),
+        (', {"\\x": 1}]', "after the end of the document"),
+        (' "' + '\\"' * 10_000, "after the end of the document"),
+    ],
+    ids=["brace", "brackets", "escape", "quotes"],
+)
+def test_json_with_a_repeated_key_that_ends_wrong_is_refused_by_its_syntax(rest, says):
+    """Places were looked for in what is no JSON: an IndexError, a JSONDecodeError, or minutes for many quotes."""
+    with pytest.raises(InvalidFlow, match=says):
+        load('{"a": 1, "a": 2}' + rest, form="json")
+
+
+def test_json_with_a_repeated_key_before_a_text_without_an_end_is_refused_at_once():
+    """From each of its quotes the rest was looked through: 6 s for 16,000 of them."""
+    with pytest.raises(InvalidFlow, match="never closed"):
+        load('[{"a": 1, "a": 2}, "' + '\\"' * 20_000, form="json")
+
+
+def test_json_with_a_repeated_key_before_what_is_too_deep_is_refused():
+    with pytest.raises(InvalidFlow, match="repeated key 'a'"):
+        load('[{"a": 1, "a": 2}, ' + "[" * 100_000 + "]" * 100_000 + "]", form="json")

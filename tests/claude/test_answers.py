@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ropewalk import Tool, tool
 from ropewalk.app import App
 from ropewalk.claude import complete_json_with_tools, complete_with_tools, resume_completion, select
+from ropewalk.claude.answer import _mended
 from ropewalk.errors import CompletionFailed, ConfigError, InvalidInput, NotFound, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, wants
@@ -211,3 +213,25 @@ def test_the_selector_learns_once_from_a_run_that_waited_and_from_one_that_was_r
 def test_without_an_app_there_is_no_selector() -> None:
     with pytest.raises(ConfigError, match="no selector"):
         asyncio.run(complete_with_tools("go", tools=select("x"), client=ScriptedModel("x")))
+
+
+def test_many_closing_brackets_after_a_comma_do_not_multiply_the_work() -> None:
+    """The text since the comma was looked through again at every bracket: four times the work for twice the text."""
+
+    def spent(n: int) -> float:
+        text = "x [" + "," + " " * n + "]" * n
+        return min(timed(text) for _ in range(3))
+
+    def timed(text: str) -> float:
+        began = time.process_time()
+        _mended(text)
+        return time.process_time() - began
+
+    small, large = spent(2000), spent(16_000)
+    assert large < 24 * small + 0.02, "8 times the text; squared it would be 64 times the work"
+
+
+def test_a_comma_before_a_closing_bracket_is_left_out_and_no_other() -> None:
+    assert _mended('{"a": [1, 2, ], "b": {"c": 1 , } , }') == '{"a": [1, 2 ], "b": {"c": 1  }  }'
+    assert _mended("[1, [2], ]") == "[1, [2] ]"
+    assert _mended('["a", "b"]') == '["a", "b"]'

@@ -120,21 +120,20 @@ def _balanced(text: str, at: int) -> tuple[str, bool]:
 def _mended(text: str) -> str:
     """The piece with what is open closed, and without commas before a closing bracket."""
     opened: list[str] = []
-    commas: list[int] = []
+    comma = -1  # the last one, until another mark follows: then it is not before a closing bracket
     drop: set[int] = set()
     cut_in_string = False
     for i, mark in _tokens(text, 0):
         if mark in ("{", "["):
             opened.append("}" if mark == "{" else "]")
         elif mark in ("}", "]"):
-            if commas and not text[commas[-1] + 1 : i].strip():
-                drop.add(commas[-1])
+            if comma >= 0 and not text[comma + 1 : i].strip():
+                drop.add(comma)
             if opened:
                 opened.pop()
-        elif mark == ",":
-            commas.append(i)
         elif mark == "open":
             cut_in_string = True
+        comma = i if mark == "," else -1
     body = "".join(char for i, char in enumerate(text) if i not in drop)
     if cut_in_string:
         body = body.rstrip("\\") + '"'

@@ -282,8 +282,9 @@ def _interpolated(text: str) -> Expr:
     return Fn("${}", tuple(parts))
 
 
-_TWO_BRACES: Final = re.compile(r"\{\s*(\$?[^\W\d][^\"'{}:,]*?)\s*\}")
-"""What stands in `${{ input.url }}`, as other notations have it; an object has keys in quotes."""
+_TWO_BRACES: Final = re.compile(r"\{\s*(\$?[^\W\d][^\"'{}:,]*)\}")
+"""What stands in `${{ input.url }}`, as other notations have it; an object has keys in quotes. The spaces at its end
+are left to `rstrip`: looked for here, a run of spaces would be gone through from each of them."""
 
 
 def _inner(text: str, start: int, end: int) -> Expr:
@@ -293,7 +294,7 @@ def _inner(text: str, start: int, end: int) -> Expr:
         raise fault(text, start, "${} needs an expression; for the text itself write $${}")
     braces = _TWO_BRACES.fullmatch(text, start, end)
     if braces is not None:
-        meant = f"{text[: start - 2]}${{{braces[1]}}}{text[end + 1 :]}"
+        meant = f"{text[: start - 2]}${{{braces[1].rstrip()}}}{text[end + 1 :]}"
         raise fault(text, start, "an expression stands in one pair of braces", meant if _fits(meant) else None)
     try:
         tree = parse(text[start:end])

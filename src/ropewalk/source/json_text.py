@@ -27,12 +27,24 @@ def read(text: str, limits: Limits) -> Json:
         data = json.loads(text, object_pairs_hook=None if limits.repeats else _object, parse_int=integer)
     except json.JSONDecodeError as error:
         raise Refused([_syntax(error, text)]) from None
-    except (_Repeated, RecursionError):
+    except (_Repeated, RecursionError) as error:
+        if isinstance(error, _Repeated):
+            _read_on(text)
         _scan(text, limits)
         raise
     if _deeper(data, limits.nesting):
         _scan(text, limits)
     return data
+
+
+def _read_on(text: str) -> None:
+    """Refuses what is no JSON behind a repeated key: the reader stopped there, and the scan takes only what is JSON."""
+    try:
+        json.loads(text, parse_int=integer)
+    except json.JSONDecodeError as error:
+        raise Refused([_syntax(error, text)]) from None
+    except RecursionError:
+        return  # the scan ends where it is too deep
 
 
 def spots(text: str) -> Spot:
