@@ -222,8 +222,20 @@ def complaints(value: Any, place: str = "value") -> list[InvalidValue]:
             above = (item, where, above)
             stack += [(item[i], f"{where}[{i}]", depth - 1, above) for i in range(len(item) - 1, -1, -1)]
         else:
-            found.append(InvalidValue(where, f"{_name(item)} is not JSON"))
+            found.append(InvalidValue(where, f"{_name(item)} is not JSON{_instead(item)}"))
     return found
+
+
+def _instead(item: Any) -> str:
+    """What would be right instead of some values that are not JSON."""
+    kind = type(item)
+    if hasattr(kind, "__dataclass_fields__"):
+        return "; use dataclasses.asdict, or name its type in the hint of what the tool returns"
+    if hasattr(kind, "model_dump"):
+        return "; use its model_dump(mode='json'), or name its type in the hint of what the tool returns"
+    if hasattr(kind, "isoformat"):
+        return "; use its isoformat()"
+    return "; use a list" if kind in (tuple, set, frozenset) else ""
 
 
 def _too_deep(item: Any, where: str, above: Any) -> InvalidValue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,11 @@ from ropewalk.tools.tool import Tool
 from .pipeline import LOCAL, MCP, Recorder, failing, resolving, run
 
 # --- 7: normalise ----------------------------------------------------------------------------
+
+
+@dataclass
+class Hit:
+    url: str
 
 
 def text(value: str) -> SimpleNamespace:
@@ -104,9 +110,14 @@ def test_wrong_result_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"rows": [datetime.date(2026, 1, 2)]}, "result.rows[0]: date is not JSON"),
-        ({1, 2}, "result: set is not JSON"),
-        ((1, 2), "result: tuple is not JSON"),
+        ({"rows": [datetime.date(2026, 1, 2)]}, "result.rows[0]: date is not JSON; use its isoformat()"),
+        ({1, 2}, "result: set is not JSON; use a list"),
+        ((1, 2), "result: tuple is not JSON; use a list"),
+        (b"x", "result: bytes is not JSON"),
+        (
+            [Hit("u")],
+            "result[0]: Hit is not JSON; use dataclasses.asdict, or name its type in the hint of what the tool returns",
+        ),
         (float("inf"), "result: inf is not JSON, whose numbers reach 1.8e308; use null"),
         ({1: 2}, "result: object key 1 is int, not a string"),
         (2**63, "result: integer past 64 bits; send it as a string"),
