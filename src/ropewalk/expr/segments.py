@@ -10,7 +10,8 @@ from .paths import CALL
 
 _QUERY_SEGMENT: Final = re.compile(r"\.\.|\.\*|\[\s*(?:\*|\?|:|-?[0-9]+\s*[:,]|(?:\"[^\"]*\"|'[^']*')\s*,)")
 _SEGMENT: Final = re.compile(r"\.\.(?:\*|[^\W\d]\w*)?|\.\*|\.[^\W\d]\w*")
-_QUOTED_OR_BRACKET: Final = re.compile(r"""\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\[\]]""", re.DOTALL)
+# A quotation without an end goes to the end: looked for from each of its quotes, it would be gone through as often.
+_QUOTED_OR_BRACKET: Final = re.compile(r"""\"(?:[^\"\\]|\\.)*+(\"?)|'(?:[^'\\]|\\.)*+('?)|[\[\]]""", re.DOTALL)
 
 
 def is_query(text: str, at: int) -> bool:
@@ -40,4 +41,6 @@ def _closing(text: str, at: int) -> int:
             depth -= 1
             if not depth:
                 return found.end()
+        elif "" in found.groups():
+            raise fault(text, found.start(), "the quotation is not closed")
     raise fault(text, start, "the bracket is not closed")
