@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import gc
 import os
 import platform
@@ -61,6 +62,20 @@ def _without(missing: str) -> None:
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
+
+
+@contextlib.contextmanager
+def inheritable() -> Iterator[int]:
+    """A descriptor of ours that a careless start of a child would hand on."""
+    ends = os.pipe()
+    # A number that nobody has, and that no child opens for itself.
+    leaked = fcntl.fcntl(ends[0], fcntl.F_DUPFD, 500)
+    os.set_inheritable(leaked, True)
+    try:
+        yield leaked
+    finally:
+        for descriptor in (*ends, leaked):
+            os.close(descriptor)
 
 
 def free_port() -> int:

@@ -14,7 +14,7 @@ import pytest
 
 from ropewalk.tools.watcher import Watcher
 
-from .mcp_lab import alive, gone, python
+from .mcp_lab import alive, gone, inheritable, python
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests read /proc")
 
@@ -130,11 +130,10 @@ def test_a_watcher_that_does_not_read_is_replaced_and_kills_nothing(
 
 
 def test_the_watcher_has_nothing_of_ours() -> None:
-    ends = os.pipe()
-    leaked = os.dup2(ends[0], 77, inheritable=True)
     watcher = Watcher()
     try:
-        watcher.add(2**22 + 1)  # no process has this number
+        with inheritable():
+            watcher.add(2**22 + 1)  # no process has this number
         assert watcher._process is not None
         about = Path(f"/proc/{watcher._process.pid}")
         assert sorted(entry.name for entry in (about / "fd").iterdir()) == ["0", "1", "2"]
@@ -142,5 +141,3 @@ def test_the_watcher_has_nothing_of_ours() -> None:
         assert os.getsid(watcher._process.pid) == watcher._process.pid
     finally:
         watcher.end()
-        for descriptor in (*ends, leaked):
-            os.close(descriptor)

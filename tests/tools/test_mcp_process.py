@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .mcp_lab import SERVERS, python, said, servers
+from .mcp_lab import SERVERS, inheritable, python, said, servers
 
 PYTHON = sys.executable
 
@@ -74,18 +75,12 @@ def test_children_get_only_the_allow_list_and_what_is_configured(monkeypatch: py
 
 
 def test_children_get_no_descriptor_of_ours() -> None:
-    ends = os.pipe()
-    leaked = os.dup2(ends[0], 77, inheritable=True)
-
     async def case() -> None:
-        async with servers(odd=python("odd.py")) as mcp:
-            assert "77" not in said(await mcp.call_tool("odd", "descriptors")).strip("[]").split(", ")
+        with inheritable() as leaked:
+            async with servers(odd=python("odd.py")) as mcp:
+                assert leaked not in json.loads(said(await mcp.call_tool("odd", "descriptors")))
 
-    try:
-        asyncio.run(case())
-    finally:
-        for descriptor in (*ends, leaked):
-            os.close(descriptor)
+    asyncio.run(case())
 
 
 def test_arguments_are_never_read_by_a_shell(tmp_path: Any) -> None:
