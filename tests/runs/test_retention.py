@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from pathlib import Path
 
@@ -92,6 +93,19 @@ def test_a_store_that_stays_open_is_tidied_in_a_thread(tmp_path: Path) -> None:
     assert ids(store) == ["r24", "live"]
     keeper.close()
     store.close()
+
+
+def test_a_store_that_is_away_is_told_when_it_stays_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ropewalk.retention")
+    store = SqliteStore(tmp_path / "store.db")
+    store.close()
+    keeper = Keeper(store, Retention(days=None, runs=1), first=0.0, again=0.0)
+    end = time.monotonic() + 20
+    while len(caplog.records) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert "old runs are not deleted: " in caplog.text
+    keeper.close()
 
 
 def test_it_is_set_in_the_configuration(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from ..journal.journal import Store
 EVERY: Final = 3600.0
 _FIRST: Final = 2.0
 """Seconds before the first look: what a process was started for goes first."""
+_AGAIN: Final = 60.0
+"""Seconds until the next look where the store could not be reached. Outages pass, and who uses it tells of them."""
 _AT_ONCE: Final = 10
 _PAUSE: Final = 0.02
 _AT_CLOSE: Final = 0.25
@@ -58,8 +60,9 @@ def forget(store: Store) -> None:
 class Keeper:
     """The thread of one open store."""
 
-    def __init__(self, store: Store, retention: Retention, first: float = _FIRST) -> None:
-        self._store, self._retention, self._first = weakref.ref(store), retention, first
+    def __init__(self, store: Store, retention: Retention, first: float = _FIRST, again: float = _AGAIN) -> None:
+        self._store, self._retention, self._first, self._again = weakref.ref(store), retention, first, again
+        self._failed = False
         self._closing = threading.Event()
         self._looked = False
         threading.Thread(target=self._run, name="ropewalk-retention", daemon=True).start()
@@ -79,13 +82,18 @@ class Keeper:
             if store is None:
                 return
             self._looked = True
+            failed_before = self._failed
             self._tidy(store, lambda: self._closing.wait(_PAUSE))
             del store  # so that one that nobody closes can go
-            wait = EVERY
+            wait = self._again if self._failed and not failed_before else EVERY
 
     def _tidy(self, store: Store, over: Callable[[], bool]) -> None:
         try:
             tidy(store, self._retention, time.time(), over)
-        except StoreError as error:  # whoever uses the store is told by what they do; here it can wait an hour
+        except StoreError as error:
+            level = logging.WARNING if self._failed else logging.INFO
+            self._failed = True
             if not self._closing.is_set():
-                logging.getLogger("ropewalk.retention").warning("old runs are not deleted: %s", error)
+                logging.getLogger("ropewalk.retention").log(level, "old runs are not deleted: %s", error)
+        else:
+            self._failed = False
