@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ropewalk.builder.flow import Reducer as BuilderReducer
+from ropewalk.dialects.document_schema import schema_of
 from ropewalk.errors import InvalidValue
 from ropewalk.ir import Channel
 from ropewalk.state import REDUCERS, check_writes, fold, start
@@ -139,3 +142,23 @@ def test_appending_many_times_in_one_fold_is_linear() -> None:
     done = fold({"c": Channel(reduce="array_append")}, {"c": []}, writes)
     assert len(done["c"]) == 200_000
     assert time.process_time() - began < 4  # 0.1 s; copying at every write would take half a minute
+
+
+def test_the_builder_and_editors_know_every_reducer() -> None:
+    """What a type checker and an editor offer cannot be read from REDUCERS while they look at a file."""
+    assert sorted(get_args(BuilderReducer)) == sorted(REDUCERS)
+    offered: dict[str, list[str]] = {}
+    for field in _objects(schema_of("experience")):
+        if {"type", "merge"} <= field.get("properties", {}).keys():
+            offered[field["properties"]["type"]["const"]] = field["properties"]["merge"]["enum"]
+    assert sorted(offered) == ["array", "boolean", "null", "number", "object", "string"]
+    for kind, names in offered.items():
+        fitting = [name for name, known in REDUCERS.items() if known.takes in (None, kind)]
+        assert sorted(filter(None, names)) == sorted(fitting), kind
+
+
+def _objects(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        yield part
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _objects(inner)
