@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import orjson
 
@@ -131,7 +131,8 @@ class Guard:
         if not hmac.compare_digest(given.encode(), self._token):
             return None
         rest = urlencode([(key, value) for key, value in query if key != "token"])
-        return f"/{scope['path'].lstrip('/')}" + (f"?{rest}" if rest else "")
+        # Quoted: a backslash would lead to another site, a line feed is no header, and ? and # are part of an id.
+        return quote(f"/{scope['path'].lstrip('/')}") + (f"?{rest}" if rest else "")
 
 
 class _Body:
@@ -195,7 +196,7 @@ async def _send(send: Send, status: int, kind: bytes, body: bytes) -> None:
 
 async def _redirect(send: Send, where: str, token: bytes) -> None:
     cookie = b"%s=%s; Path=/; HttpOnly; SameSite=Strict" % (COOKIE.encode(), token)
-    headers = [(b"location", where.encode("latin-1", "replace")), (b"set-cookie", cookie), (b"content-length", b"0")]
+    headers = [(b"location", where.encode("ascii")), (b"set-cookie", cookie), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 303, "headers": [*headers, *_HEADERS]})
     await send({"type": "http.response.body", "body": b""})
 

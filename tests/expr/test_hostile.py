@@ -164,6 +164,27 @@ def test_regular_expressions_take_linear_time(pattern):
     assert found in (0, 1, 2)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "matches(input.t, '(a|b){0,1000}b')",
+        "matches(input.t, input.p)",
+        "query(input, '$[?search(@, $.p)]')",
+        "input.l.map(e, matches(input.short, 'b{1000}'))",
+        "input.l.map(e, matches('a', string(e) + '[a-z]{1,500}'))",
+    ],
+)
+def test_a_pattern_of_many_states_is_not_tried_at_a_long_text(text):
+    data = {"t": "a" * 1_000_000, "p": "(a|b)" * 1900 + "*b", "short": "a" * 10_000, "l": BIG["input"]["l"] * 10}
+    with pytest.raises(ExpressionError, match=r"make it simpler|more than [\d,]+ (steps|nodes)"):
+        value(text, input=data)
+
+
+def test_a_pattern_has_a_length_at_most_and_says_which():
+    with pytest.raises(ExpressionError, match="bad pattern: it has more than 10,000 characters"):
+        value("matches('a', input.p)", input={"p": "a" * 10_001})
+
+
 @pytest.mark.parametrize("pattern", ["((a{1000}){1000}){1000}", "(?<n>a", "(?=a)", "\\1", "a**", "(" * 5000, "[z-a]"])
 def test_patterns_outside_the_linear_engine_are_refused(pattern):
     with pytest.raises(ExpressionError, match="bad pattern"):
@@ -222,6 +243,42 @@ def test_and_it_is_stopped_before_memory_is_gone(text):
         assert tracemalloc.get_traced_memory()[1] < 400_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("omit(input.keyed, input.keys)", 0),
+        ("rename(input.many, input.keyed)", 20_000),
+        ("pick(input.keyed, input.keys)", 20_000),
+        ("pick(input, input.nested).keyed", 20_000),
+        ("omit(input, input.nested).keyed", 0),
+        ("omit(input.many, input.keys)", 20_000),
+    ],
+)
+def test_what_reshapes_objects_goes_through_them_once(text, size):
+    keys = [f"k{i}" for i in range(20_000)]
+    data = {"keyed": {key: key for key in keys}, "keys": keys, "nested": [f"keyed.{key}" for key in keys]}
+    assert value(f"size({text})", input={**data, "many": [{"a": 1}] * 20_000}) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pick(input.many, input.keys)",
+        "input.l.filter(e, input.s == input.t)",
+        "input.l.filter(e, input.s < input.t)",
+        "input.l.filter(e, input.s in [input.t])",
+        "input.l.filter(e, min([input.s, input.t]) == e)",
+        "input.l.filter(e, sort([input.s, input.t]) == e)",
+        "input.l.filter(e, contains([input.keys], input.same))",
+    ],
+)
+def test_what_compares_much_with_much_is_stopped(text):
+    keys = [f"k{i}" for i in range(20_000)]
+    long = {"s": "x" * 10_000_000 + "y", "t": "x" * 10_000_000 + "z", "l": keys}
+    with pytest.raises(ExpressionError, match=r"more than [\d,]+ steps"):
+        value(text, input={**long, "keys": keys, "same": [*keys[1:], "k"], "many": [{"a": 1}] * 20_000})
 
 
 @pytest.mark.parametrize("text", ["{} || true", "{} && false", "{} || true || false", "[1].exists(z, {} || true)"])

@@ -227,6 +227,12 @@ def test_a_wrong_request_runs_nothing_and_says_why(served: Served, body: Any, st
     assert served.get("/api/runs").json()["runs"][:1] == before
 
 
+def test_of_very_many_wrong_keys_the_first_are_told(served: Served) -> None:
+    found = served.post("/api/runs", {f"k{i}": 1 for i in range(1000)})
+    problems = found.json()["error"]["problems"]
+    assert (found.status_code, len(problems), problems[-1]["message"]) == (422, 201, "more than 200 problems")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "says"),
     [

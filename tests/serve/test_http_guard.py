@@ -52,6 +52,10 @@ def test_the_printed_address_gives_a_cookie_and_hides_the_token(served: Served) 
         assert client.get("/", params={"token": "wrong"}).status_code == 401
         away = client.get(f"{served.url}//evil.example/", params={"token": TOKEN})
         assert away.headers["location"] == "/evil.example/"
+    for path in ("/%5Cevil.example/", "/runs/%0D%0ASet-Cookie%3A%20a%3Db", "/runs/a%20b%3Fc%23d", "/runs/%E6%97%A5"):
+        with bare(served) as client:
+            found = client.get(f"{served.url}{path}", params={"token": TOKEN})
+            assert (found.status_code, found.headers["location"]) == (303, path)
 
 
 @pytest.mark.parametrize(

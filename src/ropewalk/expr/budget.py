@@ -13,6 +13,9 @@ from ..values import MAX_BYTES, MAX_DEPTH, Json
 
 MAX_STEPS: Final = 1_000_000
 
+LONG_TEXT: Final = 12
+"""Of a text that is compared with others, 2 to the power of this many characters are a step."""
+
 LIST_ELEMENT: Final = 16
 """What one more element of a list counts for, in bytes."""
 
@@ -24,16 +27,23 @@ class OverBudget(ExpressionError):
 class Budget:
     """What is left for one evaluation; made per evaluation, never shared between two."""
 
-    __slots__ = ("room", "steps")
+    __slots__ = ("patterns", "room", "steps")
 
     def __init__(self) -> None:
         self.steps, self.room = MAX_STEPS, MAX_BYTES
+        self.patterns: set[str] | None = None
 
     def spend(self, steps: int) -> None:
         """Take `steps` off; raises OverBudget when nothing is left."""
         self.steps -= steps
         if self.steps < 0:
             raise OverBudget(f"the expression takes more than {MAX_STEPS:,} steps")
+
+
+def toil(budget: Budget | None, steps: int) -> None:
+    """Pay for work that is more than its arguments are long; without a budget the limit is that of one evaluation.
+    Raises OverBudget."""
+    (budget or Budget()).spend(steps)
 
 
 def grow(budget: Budget | None, size: int) -> None:

@@ -98,7 +98,8 @@ def _ordered(expr: Fn, scope: Scope) -> Test:
     if isinstance(right, Lit) and (type(right.value) is int or type(right.value) is float):
         return _ordered_by_number(name, left, right.value, expr, scope)
     a, b = scope.operand(left), scope.operand(right)
-    return lambda frame: less(a(frame), b(frame), name, expr)
+    budget = scope.budget
+    return lambda frame: less(a(frame), b(frame), name, expr, budget(frame))
 
 
 def _ordered_by_number(name: str, left: Expr, limit: float, expr: Fn, scope: Scope) -> Test:

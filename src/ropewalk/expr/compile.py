@@ -66,7 +66,7 @@ def _growth(part: Fn) -> int:
     from .calls import FUNCTIONS
 
     known = FUNCTIONS.get(part.name)
-    return 1 if known is not None and known.budget else 0
+    return 1 if known is not None and known.budget and known.returns != "boolean" else 0
 
 
 def _result(expr: Expr, scope: Scope) -> Getter:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
 from ..errors import ExpressionError
 from ..values import MAX_DEPTH, Json, closest
 from .ast import Expr, Lit
-from .budget import LIST_ELEMENT, Budget, OverBudget, grow
+from .budget import LIST_ELEMENT, LONG_TEXT, Budget, OverBudget, grow
 from .operators import MISSING, divide, is_number, json_text, kind_of, number, same, text_of
+from .patterns import matched, pattern_of
 from .table import MANY, function, listed, wants
 
 
@@ -42,7 +42,7 @@ def check_constants(name: str, args: list[Expr]) -> None:
         descending(last.value)
     if isinstance(last, Lit) and type(last.value) is str:
         if name == "matches":
-            _pattern(last.value)
+            pattern_of(last.value)
         elif name == "query":
             from .query import compiled
 
@@ -82,11 +82,11 @@ def _length(value: Json) -> int:
 # --- texts -----------------------------------------------------------------------------------
 
 
-@function("contains", 2, returns="boolean")
-def _contains(holder: Json, part: Json) -> bool:
+@function("contains", 2, returns="boolean", budget=True)
+def _contains(budget: Budget | None, holder: Json, part: Json) -> bool:
     if type(holder) is str:
         return _text("contains", part) in holder
-    return any(same(item, part) for item in listed("contains", holder))
+    return any(same(item, part, budget) for item in listed("contains", holder))
 
 
 @function("startsWith", 2, returns="boolean")
@@ -154,24 +154,9 @@ def _join(budget: Budget | None, items: Json, by: Json = "") -> str:
     return between.join(texts)
 
 
-@function("matches", 2, returns="boolean")
-def _matches(text: Json, pattern: Json) -> bool:
-    compiled = _pattern(_text("matches", pattern))
-    return text is not None and compiled.search(_text("matches", text)) is not None
-
-
-@lru_cache(maxsize=256)
-def _pattern(pattern: str) -> Any:
-    """A pattern of RE2's linear-time engine: there is no input that it takes long on."""
-    import re2  # type: ignore[import-untyped, unused-ignore]
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        raise ExpressionError(f"bad pattern: {reason}") from error
+@function("matches", 2, returns="boolean", budget=True)
+def _matches(budget: Budget | None, text: Json, pattern: Json) -> bool:
+    return matched(budget, None if text is None else _text("matches", text), _text("matches", pattern))
 
 
 # --- numbers ---------------------------------------------------------------------------------
@@ -198,17 +183,22 @@ def _avg(items: Json) -> Json:
     return divide(number(sum(found)), len(found), Lit(None)) if found else None
 
 
-@function("min", 1, MANY)
-def _min(*items: Json) -> Json:
-    return _extreme("min", items, min)
+@function("min", 1, MANY, budget=True)
+def _min(budget: Budget | None, *items: Json) -> Json:
+    return _extreme("min", budget, items, min)
 
 
-@function("max", 1, MANY)
-def _max(*items: Json) -> Json:
-    return _extreme("max", items, max)
+@function("max", 1, MANY, budget=True)
+def _max(budget: Budget | None, *items: Json) -> Json:
+    return _extreme("max", budget, items, max)
 
 
-def _extreme(name: str, items: tuple[Json, ...], pick: Callable[[list[Json]], Json]) -> Json:
+def _letters(items: list[Json]) -> int:
+    """What comparing the texts among these takes, in steps."""
+    return sum([len(item) for item in items if type(item) is str]) >> LONG_TEXT
+
+
+def _extreme(name: str, budget: Budget | None, items: tuple[Json, ...], pick: Callable[[list[Json]], Json]) -> Json:
     found = listed(name, items[0]) if len(items) == 1 else list(items)
     first = found[0] if found else None
     fits = is_number if is_number(first) else (lambda item: type(item) is str)
@@ -217,6 +207,8 @@ def _extreme(name: str, items: tuple[Json, ...], pick: Callable[[list[Json]], Js
             raise ExpressionError(f"{name} needs only numbers or only strings, not {kind_of(first)} and {kind_of(item)}"
                                   if is_number(first) or type(first) is str else
                                   f"{name} needs numbers or strings, not {kind_of(item)}")  # fmt: skip
+    if budget is not None:
+        budget.spend(_letters(found))
     return pick(found) if found else None
 
 
@@ -367,6 +359,8 @@ def _flatten(budget: Budget | None, items: Json) -> list[Json]:
 def _sort(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("sort", items)
     grow(budget, LIST_ELEMENT * len(found))
+    if budget is not None:
+        budget.spend(_letters(found))
     return sorted(found, key=rank)
 
 

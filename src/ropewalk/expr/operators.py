@@ -14,7 +14,7 @@ import orjson
 from ..errors import ExpressionError
 from ..values import MAX_DEPTH, Json
 from .ast import Expr
-from .budget import LIST_ELEMENT, Budget, OverBudget, grow, weigh
+from .budget import LIST_ELEMENT, LONG_TEXT, Budget, OverBudget, grow, weigh
 from .show import brief
 
 
@@ -85,6 +85,10 @@ def same(a: Json, b: Json, budget: Budget | None = None, depth: int = MAX_DEPTH)
     left, right = type(a), type(b)
     if left is not right:
         return bool(a == b) if is_number(a) and is_number(b) else False
+    if left is str:
+        if budget is not None and len(a) == len(b):
+            budget.spend(len(a) >> LONG_TEXT)
+        return bool(a == b)
     if left is not list and left is not dict:
         return bool(a == b) and a is not MISSING
     if len(a) != len(b):
@@ -98,13 +102,15 @@ def same(a: Json, b: Json, budget: Budget | None = None, depth: int = MAX_DEPTH)
     return all(key in b and same(item, b[key], budget, depth - 1) for key, item in a.items())
 
 
-def less(a: Json, b: Json, op: str, at: Expr) -> bool:
+def less(a: Json, b: Json, op: str, at: Expr, budget: Budget | None = None) -> bool:
     """`a op b` for an order operator: false with missing or null, an error across types."""
     if a is MISSING or b is MISSING or a is None or b is None:
         return False
     left, right = type(a), type(b)
     if not (is_number(a) and is_number(b)) and (left is not right or (left is not str and left is not bool)):
         raise complain(f"`{op}` cannot order {kind_of(a)} and {kind_of(b)}", at)
+    if budget is not None and left is str:
+        budget.spend(min(len(a), len(b)) >> LONG_TEXT)
     if op == "<":
         return bool(a < b)
     if op == "<=":
@@ -123,6 +129,8 @@ def within(item: Json, holder: Json, at: Expr, budget: Budget | None = None) -> 
         if budget is not None:
             budget.spend(len(holder) >> 3)
         if type(item) is str:
+            if budget is not None:
+                budget.spend(len(holder) * (len(item) >> LONG_TEXT))
             return item in holder  # a string equals only a string: the C loop will do
         return any(same(item, other, budget) for other in holder)
     if holder is None or holder is MISSING:

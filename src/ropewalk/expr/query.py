@@ -24,8 +24,11 @@ from ..values import MAX_DEPTH, Json
 from .budget import LIST_ELEMENT, Budget, OverBudget, grow
 from .faults import MAX_TEXT, fault
 from .operators import MISSING
+from .patterns import looks_of
 
 MAX_VISITS: Final = 200_000
+_LOOKS: Final = 13  # of a pattern, of which 2 to the power of this many are a visit
+_STATES: Final = 3  # the same, of those that a pattern is compiled to
 _MAX_NESTING: Final = 64
 
 _left = threading.local()
@@ -58,7 +61,7 @@ def _compiled(path: str) -> Callable[[Budget | None, Json], list[Json]]:
     def select(budget: Budget | None, value: Json) -> list[Json]:
         if value is MISSING or value is None:
             return []
-        _left.visits = MAX_VISITS
+        _left.visits, _left.patterns = MAX_VISITS, set()
         nodes: Iterable[JSONPathNode] = [_Counted(value=value, location=(), parent=None, root=value)]
         try:
             for segment in segments:
@@ -82,8 +85,8 @@ def _nesting(path: str) -> int:
     return most
 
 
-def _visit() -> None:
-    _left.visits -= 1
+def _visit(visits: int = 1) -> None:
+    _left.visits -= visits
     if _left.visits < 0:
         raise OverBudget(f"the JSONPath visits more than {MAX_VISITS:,} nodes")
 
@@ -148,6 +151,10 @@ class _Pattern(FilterFunction):
         found = _regex(pattern)
         if found is None:
             return False
+        if pattern not in _left.patterns:
+            _left.patterns.add(pattern)
+            _visit(found.programsize >> _STATES)
+        _visit(looks_of(found, text) >> _LOOKS)
         return (found.fullmatch(text) if self.whole else found.search(text)) is not None
 
 

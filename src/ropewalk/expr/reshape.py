@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from ..errors import ExpressionError, InvalidValue
 from ..errors.foreign import passes, with_type
 from ..values import Json, check_json, closest
 from .ast import Path
-from .budget import LIST_ELEMENT, Budget, grow
+from .budget import LIST_ELEMENT, Budget, grow, toil
 from .paths import walk
 from .table import MANY, function, listed, wants
 
@@ -104,57 +104,68 @@ def field_path(name: str, text: Json) -> Path:
     return path
 
 
-@function("pick", 2)
-def _pick(value: Json, fields: Json) -> Json:
-    paths = [field_path("pick", field) for field in listed("pick", fields)]
+@function("pick", 2, budget=True)
+def _pick(budget: Budget | None, value: Json, fields: Json) -> Json:
+    paths = list(dict.fromkeys([field_path("pick", field) for field in listed("pick", fields)]))
+    if type(value) is list:
+        toil(budget, len(value) * len(paths) >> _PICKS)
 
     def run(item: dict[str, Json]) -> Json:
         out: dict[str, Json] = {}
+        made: set[int] = set()
         for path in paths:
-            _copy_path(item, out, path)
+            _copy_path(item, out, path, made)
         return out
 
     return _each_object("pick", value, run)
 
 
-def _copy_path(source: dict[str, Json], out: dict[str, Json], path: Path) -> None:
+_PICKS: Final = 3  # fields of objects, of which 2 to the power of this many are a step
+
+
+def _copy_path(source: dict[str, Json], out: dict[str, Json], path: Path, made: set[int]) -> None:
+    """`made` are the objects in `out` that are its own, not the source's."""
     found: Json = source
     for step in path:
         if type(found) is not dict or step not in found:
             return
         found = found[step]
     for step in path[:-1]:
-        inner = out.get(str(step))
-        if type(inner) is not dict:
-            inner = {}
-        else:
-            inner = dict(inner)  # it may be the source's own object, picked whole before
-        out[str(step)] = inner
-        out = inner
+        own: Any = out.get(str(step))
+        if id(own) not in made:
+            own = dict(own) if type(own) is dict else {}  # the source's own object, picked whole before
+            made.add(id(own))
+            out[str(step)] = own
+        out = own
     out[str(path[-1])] = found
 
 
 @function("omit", 2)
 def _omit(value: Json, fields: Json) -> Json:
-    paths = [field_path("omit", field) for field in listed("omit", fields)]
+    left_out: _Out = {}
+    for field in listed("omit", fields):
+        *outer, last = map(str, field_path("omit", field))
+        at: _Out | None = left_out
+        for key in outer:
+            at = at.setdefault(key, {}) if at is not None else None
+        if at is not None:  # else what it is in is left out whole
+            at[last] = None
+    return _each_object("omit", value, lambda item: _without(item, left_out))
 
-    def run(item: dict[str, Json]) -> Json:
-        for path in paths:
-            item = _without(item, path)
-        return item
 
-    return _each_object("omit", value, run)
+_Out: TypeAlias = "dict[str, _Out | None]"
+"""What is left out of an object: None is all that is at a key, else what of it."""
 
 
-def _without(item: dict[str, Json], path: Path) -> dict[str, Json]:
-    first, *rest = path
-    key = str(first)
-    if key not in item:
-        return item
-    if not rest:
-        return {name: value for name, value in item.items() if name != key}
-    inner = item[key]
-    return {**item, key: _without(inner, tuple(rest))} if type(inner) is dict else item
+def _without(item: dict[str, Json], left_out: _Out) -> dict[str, Json]:
+    """In one walk, however many are left out."""
+    kept: dict[str, Json] = {}
+    for key, value in item.items():
+        if key not in left_out:
+            kept[key] = value
+        elif (inside := left_out[key]) is not None:
+            kept[key] = _without(value, inside) if type(value) is dict else value
+    return kept
 
 
 @function("rename", 2)
@@ -165,7 +176,7 @@ def _rename(value: Json, names: Json) -> Json:
 
 
 def _renamed(item: dict[str, Json], names: dict[str, str]) -> dict[str, Json]:
-    taken = {new for old, new in names.items() if old in item}
+    taken = {names[key] for key in item if key in names}
     return {names.get(key, key): value for key, value in item.items() if key in names or key not in taken}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from fastapi import Request
@@ -13,6 +13,7 @@ from ...errors import Problem
 from ...values import closest
 
 _LONGEST: Final = 60  # characters of a value that are shown
+_MOST: Final = 200  # that are told of one request; each is looked at for what was meant, while nothing else is done
 _EXTRA: Final = "extra_forbidden"
 _TWICE: Final = "twice"
 _TOKEN: Final = "token"  # which the guard takes
@@ -43,12 +44,12 @@ _WANTED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
 """What would be right, by the kind of the error."""
 
 
-def misfits(request: Request, found: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """What the framework found, each at its place, with what would be right."""
+def misfits(request: Request, found: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """What the framework found, each at its place, with what would be right; of more than 200 the last says so."""
     wanted: dict[tuple[Any, ...], list[str]] = {}
     given: dict[tuple[Any, ...], Any] = {}
     problems: dict[tuple[Any, ...], Problem] = {}
-    for one in found:
+    for one in found[:_MOST]:
         place = tuple(one["loc"])
         if len(place) > 2 and place[-1] in _BRANCHES:
             place = place[:-1]
@@ -67,7 +68,8 @@ def misfits(request: Request, found: Iterable[Mapping[str, Any]]) -> list[Proble
             problems[place] = Problem(path=path, message=f"is missing{what}")
         else:
             problems[place] = Problem(path=path, message=str(one["msg"]))
-    return list(problems.values())
+    more = [Problem(path="", message=f"more than {_MOST} problems")] if len(found) > _MOST else []
+    return [*problems.values(), *more]
 
 
 def unknown_parameters(request: Request, route: APIRoute) -> list[dict[str, Any]]:
