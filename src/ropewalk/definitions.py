@@ -158,7 +158,7 @@ class Definitions:
     def built(self, source: Built | FlowBuilder) -> Loaded:
         """A flow written in Python. Tools of its own that the toolbox does not know are registered."""
         if not hasattr(source, "done"):
-            what = f"a definition is a file, its text, a document or a flow, not {type(source).__name__}"
+            what = f"a definition is a file, its text, a document or what `flow(...)` made, not {type(source).__name__}"
             raise InvalidFlow([Problem(path="", message=what)])
         flow = source.done()
         toolbox = self.cards.toolbox
