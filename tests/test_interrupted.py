@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ropewalk import tool
 from ropewalk.app import App
 from ropewalk.errors import InvalidFlow, JournalConflict
 from ropewalk.tools.toolbox import Toolbox
@@ -48,6 +50,42 @@ def test_a_run_whose_process_was_killed_is_called_interrupted_and_watching_it_en
                 assert [event.kind async for event in app.runs.watch("e")] == ["run.interrupted"]
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("place", ["memory", "runs.db"])
+def test_a_run_whose_event_loop_was_closed_goes_on_in_another(tmp_path: Path, place: str) -> None:
+    """As after Ctrl-C in a program that closes its loop and cancels nothing."""
+    calls: list[str] = []
+    held = asyncio.Event()
+
+    @tool
+    async def step(name: str) -> str:
+        """Says its name; the first time, `second` never does."""
+        calls.append(name)
+        if calls == ["first", "second"]:
+            held.set()
+            await asyncio.Event().wait()
+        return name
+
+    nodes = [{"id": name, "type": "tool", "tool": "step", "params": {"name": name}} for name in ("first", "second")]
+    app = App(place if place == "memory" else str(tmp_path / place), tools=[step])
+
+    async def begin() -> None:
+        begun = asyncio.create_task(app.run({"kind": "chain", "nodes": nodes}, run_id="e"))
+        await asyncio.wait({begun, asyncio.create_task(held.wait())}, return_when=asyncio.FIRST_COMPLETED)
+
+    async def go_on() -> None:
+        async with app, asyncio.timeout(20):
+            result = await app.run({"kind": "chain", "nodes": nodes}, run_id="e")
+            assert (result["status"], result["results"]) == ("completed", {"first": "first", "second": "second"})
+            gc.collect()  # what the closed loop had is thrown away, and ends nothing that goes on
+            assert app.runs.interrupted() == set()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    loop.close()
+    asyncio.run(go_on())
+    assert calls == (["first", "second"] * 2 if place == "memory" else ["first", "second", "second"])
 
 
 def test_only_the_servers_that_a_flow_names_are_connected() -> None:

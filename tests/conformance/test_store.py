@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from stores import new, run
@@ -295,6 +296,24 @@ def test_ended_run_can_be_set_running_again(store: Store) -> None:
         assert all(e.ended > 1e9 for e in endings)
 
     run(test())
+
+
+def test_run_whose_event_loop_was_closed_is_let_go(store: Store) -> None:
+    async def begin() -> None:
+        log = await store.open(new())
+        await log.append(Entry("a", "call", data=1))
+
+    async def go_on() -> None:
+        log = await store.open(new())
+        assert log.run.epoch == 2
+        assert log.past["a", "call"].data == 1
+        await log.finish("completed", None)
+
+    run(begin())
+    end = time.monotonic() + 20
+    while [row.id for row in store.orphans()] != ["r"] and time.monotonic() < end:
+        time.sleep(0.02)
+    run(go_on())
 
 
 # --- facts that stand ---------------------------------------------------------------------

@@ -215,7 +215,8 @@ class Engine:
             await self._broke_off(job, run, ending, exc)
             raise
         finally:
-            del self.live[run.id]
+            if self.live.get(run.id) is run:  # no other has gone on with it since its loop was closed
+                del self.live[run.id]
             ended = getattr(job.caller, "ended", None)
             if ended is not None:
                 await ended(run.id)

@@ -113,7 +113,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             found = [
                 r
                 for r in self._runs.values()
-                if (r.log is None and r.status == "running")
+                if (not r.held and r.status == "running")
                 or (r.status == "waiting" and r.due is not None and r.due <= now)
             ]
             return [record.light() for record in found[:limit]]
@@ -216,11 +216,12 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
         past = {(e.path, e.kind): e for e in record.history()}
         if record.status in ENDS and not again:
             return MemoryLog(self, record, past, finished=record.row())
-        if record.log is not None and record.status == "running":
+        if record.held and record.status == "running":
             raise RunBusy(record.new.id, OWNER)
         if record.status in ENDS:
             record.begin_again(past)
         record.status, record.due = "running", None
+        record.spent = record.elapsed()
         record.epoch += 1
         return self._hold(record, past)
 
@@ -251,6 +252,11 @@ class MemoryLog:
         self._on_stop: Callable[[], None] | None = None
         self.on_signal: Callable[[], None] | None = None
         self._stopped = False
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its event loop was closed under it."""
+        return self._loop.is_closed()
 
     @cached_property
     def run(self) -> RunRow:

@@ -104,6 +104,11 @@ class Record:
         self.result = self.error = None
         self.result_count = self.error_count = 0
 
+    @property
+    def held(self) -> bool:
+        """Whether somebody goes on with it; nobody does when the event loop was closed under it."""
+        return self.log is not None and not self.log.abandoned
+
     def history(self) -> list[Entry]:
         if self.entries or self.live is None:
             return list(self.entries.values())

@@ -68,6 +68,11 @@ class SqlLog:
     def resumed(self) -> bool:
         return self.epoch > 1
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether its event loop was closed under it."""
+        return self._inbox.loop.is_closed()
+
     def write_into(self, seq: int, past: dict[Key, Entry]) -> None:
         """What is appended from now on are facts of another run, while this one is ours; `past` are those it has."""
         self.into, self.fence, self.past = seq, (self.seq,), past
@@ -183,8 +188,8 @@ class SqlLog:
         self.sure = before
 
     async def release(self) -> None:
-        if self._over or self._lost or self._writer.refusal:
-            return
+        if self._over or self._lost or self._writer.refusal or self.abandoned:
+            return  # the watch lets go of one that is abandoned
 
         await self._do(lambda connection: connection.execute(RELEASE, self.told()))
         self._leave("the log was released")

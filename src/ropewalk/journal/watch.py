@@ -90,6 +90,7 @@ class Watch:
             self._writer.patiently(self._look)
         if now >= self._next_beat:
             with contextlib.suppress(*self._writer.failures):
+                self._let_go()
                 self._beat()
                 self._next_beat = now + min(self._lease / 3, _SHOW)
 
@@ -98,6 +99,14 @@ class Watch:
         self._logs.clear()
         if rows:
             self._in_one(RELEASE, rows)
+
+    def _let_go(self) -> None:
+        """Release the runs whose event loop was closed under them: nobody goes on with them here."""
+        abandoned = [log for log in list(self._logs.values()) if log.abandoned]
+        if abandoned:
+            self._writer.patiently(lambda: self._in_one(RELEASE, [log.told() for log in abandoned]))
+            for log in abandoned:
+                self.remove(log)
 
     def _beat(self) -> None:
         before = time.monotonic()
