@@ -8,6 +8,9 @@ and without the token nothing is told, not even which paths there are.
 from __future__ import annotations
 
 import hmac
+import os
+import re
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, TypeAlias
@@ -15,13 +18,17 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import orjson
 
+from .errors import ConfigError
+
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+TOKEN: Final = "ROPEWALK_TOKEN"
 COOKIE: Final = "ropewalk_token"
+_CARRIED: Final = r"[!#-+\-./0-:<-\[\]-~]+"  # what a cookie may hold (RFC 6265)
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _WAY: Final = (
     "send it as Authorization: Bearer TOKEN; it is what ROPEWALK_TOKEN is, else in the address that was printed"
@@ -40,6 +47,20 @@ _HEADERS: Final = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
+
+
+def token_given() -> str | None:
+    """What ROPEWALK_TOKEN holds, None for nothing; ConfigError for what no header or cookie can carry: nobody could
+    show it."""
+    given = os.environ.get(TOKEN) or None
+    if given is not None and re.fullmatch(_CARRIED, given) is None:
+        raise ConfigError(f'{TOKEN}: letters, digits and signs of ASCII, without blanks and none of " , ; \\')
+    return given
+
+
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(24)
 
 
 class Guard:

@@ -59,3 +59,47 @@ def test_a_plain_generator_is_refused_as_a_tool():
 def test_configure_says_what_it_takes():
     with pytest.raises(TypeError, match=r"configure takes an App, not str: configure\(App\(store='sqlite:///r.db'\)\)"):
         toolchain.configure("sqlite:///r.db")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("serve", "--port", "65536"), "cannot listen on 127.0.0.1:65536: "),
+        (("serve", "--port", "-1"), "cannot listen on 127.0.0.1:-1: "),
+        (("serve", "--port", "0", "--host", "a" * 70), ":0: "),
+        (("mcp", "--http", "a" * 70 + ":0"), ":0: "),
+    ],
+)
+def test_an_address_that_cannot_be_is_told(project, words, says):
+    done = project(*words)
+    assert (done.code, "cannot listen on " in done.err, says in done.err) == (2, True, True), done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("token", ["a\nb", "a b", "a;b", "é", '"a"'])
+def test_a_token_that_no_header_can_carry_is_refused(project, token):
+    for words in (["serve", "--port", "0"], ["mcp", "--http", "0"]):
+        done = subprocess.run(
+            [COMMAND, *words],
+            cwd=project.home,
+            env={**project.env(), "ROPEWALK_TOKEN": token},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, "ROPEWALK_TOKEN: letters, digits and signs" in done.stderr) == (2, True), done.stderr
+
+
+def test_an_empty_token_is_none(project):
+    with subprocess.Popen(
+        [COMMAND, "serve", "--port", "0"],
+        cwd=project.home,
+        env={**project.env(), "ROPEWALK_TOKEN": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline()
+        server.terminate()
+    assert "?token=" in address
+    assert "$" not in address  # nobody knows what another one would be

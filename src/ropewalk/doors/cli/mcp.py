@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from ...config import Config, read_config
 from ...errors import ConfigError
 from ...errors.given import install
+from ...guard import TOKEN, new_token, token_given
 from .answer import Answer
 from .interrupts import Interrupts
 from .logs import tell
@@ -23,8 +22,6 @@ from .session import directory, with_app
 if TYPE_CHECKING:
     from ...app import App
     from ..mcp.server import McpDoor
-
-TOKEN: Final = "ROPEWALK_TOKEN"
 
 
 def mcp(
@@ -78,7 +75,7 @@ def mcp(
     from ..mcp.http import Address, serve
 
     address = Address.read(http, allow_host)
-    token = None if no_token else os.environ.get(TOKEN) or secrets.token_urlsafe(24)
+    token = None if no_token else token_given() or new_token()
 
     async def on_http(app: App, _: Interrupts) -> Answer:
         await serve(_door(app, config, files), address, token, lambda url: _announce(url, token))
@@ -109,7 +106,7 @@ def _announce(url: str, token: str | None) -> None:
     said = [f"MCP server at {url}"]
     if token is None:
         said.append("no token is asked for: every program of this machine can call it")
-    elif os.environ.get(TOKEN):
+    elif token_given() is not None:
         said.append(f"clients send: Authorization: Bearer (what {TOKEN} holds)")
     else:
         said.append(f"clients send: Authorization: Bearer {token}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import socket
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +10,7 @@ from cyclopts import Parameter
 from ...config import read_config
 from ...errors import ConfigError
 from ...errors.given import install
+from ...guard import TOKEN, new_token, token_given
 from ...listening import serve_until_cancelled
 from .answer import Answer
 from .interrupts import Interrupts
@@ -22,7 +21,6 @@ from .streams import put
 if TYPE_CHECKING:
     from ...app import App
 
-_TOKEN = "ROPEWALK_TOKEN"
 _LEAVING = 2  # seconds that open streams are given when the server ends
 
 
@@ -42,8 +40,8 @@ def serve(
 ) -> Answer:
     """Serve the HTTP API and the page. Every request needs the token: that of ROPEWALK_TOKEN, which is not printed,
     or a new one, which is in the address that is printed."""
-    given = os.environ.get(_TOKEN)
-    token = given or secrets.token_urlsafe(24)
+    given = token_given()
+    token = given or new_token()
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         try:
@@ -57,7 +55,7 @@ def serve(
         config = read_config(project)
         site = make_site(app, token, hosts=names, home=config.directory, flows=config.mcp_server.flows)
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
-        told = token if given is None else f"${_TOKEN}"  # a shell puts it in; nobody else reads it here
+        told = token if given is None else f"${TOKEN}"  # a shell puts it in; nobody else reads it here
         put(f"http://{shown}:{listening.getsockname()[1]}/?token={told}\n")
         await serve_until_cancelled(site, listening, _LEAVING)
         return Answer()
@@ -72,7 +70,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
         listening.listen(2048)  # from here on who comes waits to be served, and the address may be told
-    except OSError as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a port past 65535; what is no name of a host
         listening.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; --port names another") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"cannot listen on {host}:{port}: {why}; --port names another") from None
     return listening

@@ -67,8 +67,9 @@ class Address:
         try:
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             return socket.create_server((self.host, self.port), family=family)
-        except OSError as error:
-            raise ConfigError(f"cannot listen on {self.shown}:{self.port}: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:  # what is no name of a host
+            why = error.strerror if isinstance(error, OSError) else None
+            raise ConfigError(f"cannot listen on {self.shown}:{self.port}: {why or error}") from error
 
 
 async def serve(door: McpDoor, address: Address, token: str | None, ready: Callable[[str], None]) -> None:
