@@ -145,3 +145,52 @@ def test_a_run_that_was_stopped_makes_no_case(project) -> None:
     assert (done.code, done.out) == (2, "")
     assert f"run w makes no case: {said}" in done.err
     assert project("runs", "export", "w").code == 0, "all that is recorded of it is there to be had"
+
+
+def test_a_case_that_is_updated_passes_whatever_the_flow_asks_less_or_more(project):
+    project.write(
+        "fewer.yaml",
+        """\
+kind: chain
+nodes:
+  - {id: ask, type: wait, approval: "ok?", timeout: 1000}
+  - {id: up, type: tool, tool: upper, params: {text: a}, errorStrategy: retry, maxRetries: 2}
+""",
+    )
+    file = project.write(
+        "fewer.test.yaml",
+        """\
+kind: test
+flow: fewer.yaml
+calls:
+  up: {fails: {message: busy}}
+  gone: [{gives: 1}, {gives: 2}]
+waits: {ask: {approved: true, by: ann}, other: 3}
+expect: {status: completed}
+""",
+    )
+    said = project("test", "--update", "fewer.test.yaml").out
+    assert "  gone: calls its tool no more\n  other: waits no more\n" in said
+    assert project("test", "fewer.test.yaml").out == "✓ fewer.test.yaml\n1 passed\n"
+    assert (file.read_text().count("message: busy\n"), "gone:" in file.read_text()) == (
+        4,
+        False,
+    )  # three calls, one error
+    assert "other" not in file.read_text()
+
+
+def test_a_case_without_calls_is_updated(project):
+    project.write("still.yaml", "kind: chain\nnodes: [{id: x, type: transform, input: 1}]\n")
+    file = project.write("still.test.yaml", "kind: test\nflow: still.yaml\nexpect: {status: failed}\n")
+    assert project("test", "--update", "still.test.yaml").code == 1
+    assert (project("test", "still.test.yaml").code, "calls" in file.read_text()) == (0, False)
+
+
+def test_an_outcome_that_is_two_and_a_wrong_key_of_a_failure_are_shown(project):
+    project.write(
+        "two.test.yaml",
+        "kind: test\nflow: shout.yaml\ncalls:\n  up: {gives: 1, fails: {mesage: busy}}\n",
+    )
+    said = project("test", "two.test.yaml").out
+    assert "two.test.yaml:4:18: calls.up.fails: a call has one outcome, and `gives` is one already\n" in said
+    assert "calls.up.fails.mesage: unknown key; known here: message, retryable; did you mean message?" in said

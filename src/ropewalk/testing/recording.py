@@ -40,6 +40,7 @@ _SECRET: Final = re.compile(r"\$secret\.(\w+)")
 _KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", "expect")
 _OUTCOMES: Final = ("gives", "fails", "hangs")
 _GIVES: Final = ("tool", "args", "after", *_OUTCOMES)
+_FAILS: Final = ("message", "retryable")
 _HANGS: Final = 10 * 365 * 86400.0  # seconds, which pass at once; for ever would be for ever where nothing ends it
 
 
@@ -80,6 +81,8 @@ class Recording:
         self._made: dict[str, int] = {}
         self.asked: dict[str, list[dict[str, Json]]] = {}
         """The tool and the arguments of every call that was made, by path."""
+        self.answered: dict[str, Json] = {}
+        """What each wait was answered with, by path."""
         self.differences: list[Difference] = []
         self.run_id = "test"
 
@@ -154,10 +157,12 @@ def differing(was: Json, now: Json, path: str, most: int = 20) -> list[tuple[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What came of a case: every difference, the arguments and tools of the calls by path, the outcome."""
+    """What came of a case: every difference, the arguments and tools of the calls by path, the answers to its waits,
+    the outcome."""
 
     differences: list[Difference]
     asked: Mapping[str, list[dict[str, Json]]]
+    answered: Mapping[str, Json]
     outcome: dict[str, Json]
 
 
@@ -167,11 +172,14 @@ async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
     recording = Recording(calls, stand_ins(loaded))
     outcome = await _played(case, loaded, recording)
     differences = [*recording.differences, *recording.unmade()]
+    for path in case.get("waits") or {}:
+        if path not in recording.answered:
+            differences.append(Difference(path=path, message="waits no more"))
     ended = {**outcome, **expected(outcome, str(outcome.get("status")))}
     for key, wanted in (case.get("expect") or {}).items():
         for place, was, now in differing(wanted, ended.get(key), key):
             differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
-    return Replayed(differences=differences, asked=recording.asked, outcome=outcome)
+    return Replayed(differences=differences, asked=recording.asked, answered=recording.answered, outcome=outcome)
 
 
 async def _played(case: Mapping[str, Any], loaded: Loaded, recording: Recording) -> dict[str, Any]:
@@ -184,6 +192,7 @@ async def _played(case: Mapping[str, Any], loaded: Loaded, recording: Recording)
             if event.kind == "wait.started" and event.path in waits and isinstance(event.data, dict):
                 said = event.data.get("event")
                 name = str(said) if said is not None else f"{APPROVAL}{event.path}"
+                recording.answered[event.path] = waits[event.path]
                 app.store.send(recording.run_id, name, fresh(waits[event.path]))
 
         given = {"input": case.get("input"), "variables": case.get("variables")}
@@ -247,20 +256,22 @@ async def _found(case: Mapping[str, Any], loaded: Loaded, recorded: Mapping[str,
     return {path: outcomes[0] if len(outcomes) == 1 else outcomes for path, outcomes in calls.items()}
 
 
-def with_arguments(case: Mapping[str, Any], asked: Mapping[str, list[dict[str, Json]]]) -> dict[str, Any]:
-    """A case whose calls say which tool was called with what. A single outcome stands without a list."""
+def updated(case: Mapping[str, Any], replayed: Replayed) -> dict[str, Any]:
+    """A case as it came out now: its calls say which tool was called with what, as often as it was, and what is not
+    asked or waited for any more is gone, for a case that is updated passes. A call made more often than recorded gives
+    its last outcome again; one that was never recorded has none to write. A single outcome stands without a list."""
     calls: dict[str, Json] = {}
-    for path, outcomes in case["calls"].items():
-        made = asked.get(path, [])
-        whole = [
-            {
-                **(made[i] if i < len(made) else {}),
-                **{key: value for key, value in one.items() if key not in ("tool", "args")},
-            }
-            for i, one in enumerate(_listed(outcomes))
-        ]
-        calls[path] = whole[0] if len(whole) == 1 else whole
-    return {**case, "calls": calls}
+    for path, given in (case.get("calls") or {}).items():
+        outcomes = _listed(given)
+        whole = []
+        for i, made in enumerate(replayed.asked.get(path, []) if outcomes else []):
+            one = outcomes[min(i, len(outcomes) - 1)]
+            whole.append({**made, **{key: value for key, value in one.items() if key not in ("tool", "args")}})
+        if whole:
+            calls[path] = whole[0] if len(whole) == 1 else whole
+    now = {**case, "calls": calls, "waits": dict(replayed.answered)}
+    now["expect"] = expected(replayed.outcome, str(replayed.outcome.get("status")))
+    return {key: value for key, value in now.items() if value or key not in ("calls", "waits")}
 
 
 def expected(outcome: Mapping[str, Json], status: str) -> dict[str, Json]:
@@ -291,11 +302,7 @@ def _problems(data: Json) -> Iterator[Problem]:
     if not isinstance(data, dict) or not is_test(data):
         yield Problem(path="kind", message=f"a recorded run is an object with `kind: {TEST}`")
         return
-    for key in data:
-        if key not in _KEYS:
-            yield Problem(
-                path=key, message=f"unknown key; known here: {', '.join(_KEYS)}", suggestion=closest(key, _KEYS)
-            )
+    yield from _unknown(data, _KEYS)
     if not isinstance(data.get("flow"), (str, dict)):
         yield Problem(path="flow", message="names the file of a definition, or is one")
     for key in ("calls", "waits", "variables", "expect"):
@@ -308,17 +315,31 @@ def _problems(data: Json) -> Iterator[Problem]:
                 said = "a call `gives` a value, `fails` with a message or `hangs` until it is cut off"
                 yield Problem(path=f"calls.{path}", message=said)
                 continue
-            if outcome.get("hangs", True) is not True:
-                yield Problem(path=f"calls.{path}.hangs", message="must be true, or left out")
-            for key in outcome:
-                if key not in _GIVES:
-                    said = f"unknown key; known here: {', '.join(_GIVES)}"
-                    yield Problem(path=f"calls.{path}.{key}", message=said, suggestion=closest(key, _GIVES))
-            after = outcome.get("after", 0)
-            if type(after) not in (int, float) or after < 0:
-                yield Problem(path=f"calls.{path}.after", message="must be a number of seconds of 0 or more")
-            if "fails" in outcome and not isinstance(outcome["fails"], dict):
-                yield Problem(path=f"calls.{path}.fails", message="must be an object with a message")
+            yield from _wrong(outcome, f"calls.{path}")
+
+
+def _wrong(outcome: dict[str, Any], path: str) -> Iterator[Problem]:
+    """What is wrong with one outcome of a call."""
+    if len(said := [key for key in _OUTCOMES if key in outcome]) > 1:
+        yield Problem(path=f"{path}.{said[1]}", message=f"a call has one outcome, and `{said[0]}` is one already")
+    if outcome.get("hangs", True) is not True:
+        yield Problem(path=f"{path}.hangs", message="must be true, or left out")
+    after = outcome.get("after", 0)
+    if type(after) not in (int, float) or after < 0:
+        yield Problem(path=f"{path}.after", message="must be a number of seconds of 0 or more")
+    yield from _unknown(outcome, _GIVES, f"{path}.")
+    fails = outcome.get("fails", {})
+    if isinstance(fails, dict):
+        yield from _unknown(fails, _FAILS, f"{path}.fails.")
+    else:
+        yield Problem(path=f"{path}.fails", message="must be an object with a message")
+
+
+def _unknown(given: dict[str, Any], known: Sequence[str], path: str = "") -> Iterator[Problem]:
+    for key in given:
+        if key not in known:
+            said = f"unknown key; known here: {', '.join(known)}"
+            yield Problem(path=f"{path}{key}", message=said, suggestion=closest(key, known))
 
 
 def _listed(given: Any) -> list[Any]:

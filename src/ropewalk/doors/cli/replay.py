@@ -20,7 +20,6 @@ from .table import first_line
 
 if TYPE_CHECKING:
     from ...app import App
-    from ...testing.recording import Replayed
 
 _ENDING = (".test.yaml", ".test.yml", ".test.json")
 _MOST = 20  # differences of one case that are shown
@@ -83,7 +82,7 @@ def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
 
 
 async def _one(app: App, file: Path, update: bool) -> dict[str, Any]:
-    from ...testing.recording import read_case
+    from ...testing.recording import read_case, updated
     from ...testing.recording import replay as replayed_as
 
     try:
@@ -94,18 +93,10 @@ async def _one(app: App, file: Path, update: bool) -> dict[str, Any]:
     except RopewalkError as error:
         return {"file": str(file), "passed": False, "differences": [], **failure(error), "said": explain(error)}
     differences = [difference.to_dict() for difference in replayed.differences]
-    updated = bool(differences) and update
-    if updated:
-        _update(file, case, replayed)
-    return {"file": str(file), "passed": not differences, "updated": updated, "differences": differences}
-
-
-def _update(file: Path, case: dict[str, Any], replayed: Replayed) -> None:
-    from ...testing.recording import expected, with_arguments
-
-    case = with_arguments(case, replayed.asked)
-    case["expect"] = expected(replayed.outcome, str(replayed.outcome.get("status")))
-    saved(file, written(file, case))
+    differ = bool(differences)
+    if differ and update:
+        saved(file, written(file, updated(case, replayed)))
+    return {"file": str(file), "passed": not differ, "updated": differ and update, "differences": differences}
 
 
 def written(file: Path, case: dict[str, Any]) -> str:
