@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,6 +11,7 @@ from ropewalk.dialects import chain, composite, composition
 from ropewalk.dialects.document_schema import schema_of
 from ropewalk.dialects.fields import camel, snake
 from ropewalk.dialects.notation import NOTATIONS
+from ropewalk.doors.cli.schema import Kind
 from ropewalk.errors import InvalidFlow
 from ropewalk.schema import compile_schema
 from ropewalk.source import load
@@ -19,6 +20,12 @@ CASES = Path(__file__).parents[1] / "cases"
 EDITORS = {kind: compile_schema(schema_of(kind)) for kind in ("chain", "composition", "composite")}
 PAUSE = {"id": "a", "type": "delay", "delay": 1}
 STEP = {"name": "s", "tool": "t", "inputMapping": {"q": "$input"}}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NOTATIONS if kind != "flow"])
+def test_every_notation_has_a_schema_and_the_command_line_prints_it(kind: str) -> None:
+    assert schema_of(kind)["type"] == "object"
+    assert kind in get_args(Kind)
 
 
 @pytest.mark.parametrize("kind", ["chain", "composition"])

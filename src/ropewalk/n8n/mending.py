@@ -1,7 +1,7 @@
 """Repairs of a draft: a list of explicit operations, applied one after another.
 
-An operation that fits nothing is said and left out; the others hold. To add one, add a function to OPERATIONS: it
-changes the draft it is given, and gives what is wrong or None.
+An operation that fits nothing is said and left out; the others hold. To add one, add a function to OPERATIONS with
+what it needs: it changes the draft it is given, and gives what is wrong or None.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def mend(draft: Draft, operations: Iterable[Mapping[str, Any]]) -> tuple[Draft, 
 
 
 class _Operation:
-    def __init__(self, needs: tuple[str, ...], do: Callable[[Draft, dict[str, Any]], str | None]) -> None:
+    """What it needs beside `op`, each with the schema that the model is shown, and what does it."""
+
+    def __init__(self, needs: Mapping[str, Json], do: Callable[[Draft, dict[str, Any]], str | None]) -> None:
         self.needs, self._do = needs, do
 
     def __call__(self, draft: Draft, one: dict[str, Any]) -> str | None:
@@ -104,17 +106,22 @@ def _line(connection: Mapping[str, Any]) -> tuple[Any, ...]:
     return (*ends, connection.get("output") or 0, connection.get("input") or 0, kind(connection))
 
 
-OPERATIONS: Final[dict[str, _Operation]] = {
-    "add_node": _Operation(("node",), _add),
-    "remove_node": _Operation(("id",), _remove),
-    "set_parameters": _Operation(("id", "parameters"), _on_node(_set)),
-    "replace_parameters": _Operation(("id", "parameters"), _on_node(_replace)),
-    "set_type": _Operation(("id", "type"), _on_node(_retype)),
-    "rename_node": _Operation(("id", "name"), _on_node(_rename)),
-    "connect": _Operation(("connection",), _connect),
-    "disconnect": _Operation(("connection",), _disconnect),
-}
 _TEXT: Final[dict[str, Json]] = {"type": "string"}
+_OBJECT: Final[dict[str, Json]] = {"type": "object"}
+_ID: Final[dict[str, Json]] = {"id": _TEXT}
+_LINE: Final[dict[str, Json]] = {"connection": CONNECTION}
+
+OPERATIONS: Final[dict[str, _Operation]] = {
+    "add_node": _Operation({"node": NODE}, _add),
+    "remove_node": _Operation(_ID, _remove),
+    "set_parameters": _Operation({**_ID, "parameters": _OBJECT}, _on_node(_set)),
+    "replace_parameters": _Operation({**_ID, "parameters": _OBJECT}, _on_node(_replace)),
+    "set_type": _Operation({**_ID, "type": _TEXT}, _on_node(_retype)),
+    "rename_node": _Operation({**_ID, "name": _TEXT}, _on_node(_rename)),
+    "connect": _Operation(_LINE, _connect),
+    "disconnect": _Operation(_LINE, _disconnect),
+}
+_FIELDS: Final = {name: given for one in OPERATIONS.values() for name, given in one.needs.items()}
 MENDED: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
@@ -122,15 +129,7 @@ MENDED: Final[dict[str, Json]] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {
-                    "op": {"type": "string", "enum": list(OPERATIONS)},
-                    "id": _TEXT,
-                    "type": _TEXT,
-                    "name": _TEXT,
-                    "parameters": {"type": "object"},
-                    "node": NODE,
-                    "connection": CONNECTION,
-                },
+                "properties": {"op": {"type": "string", "enum": list(OPERATIONS)}, **_FIELDS},
                 "required": ["op"],
             },
         }

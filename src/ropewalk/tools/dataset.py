@@ -1,7 +1,8 @@
 """Datasets: rows from a file of the directory, a SQLite file, a URL, a resource of an MCP server.
 
 A source is an object with one of the keys in `SOURCES`. Files are only those inside the directory; SQLite files are
-read, and their queries may do nothing else. To add a source, add a function that reads it.
+read, and their queries may do nothing else. To add a source, add a function that reads it to
+`SOURCES`, and what a definition may say of it to `dialects/experience_nodes.py` and `experience.schema.json`.
 """
 
 from __future__ import annotations

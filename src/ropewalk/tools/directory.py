@@ -2,12 +2,13 @@
 
 A DirectoryCaller stands where a Runner would: `impl:./tools/x.py` is a module, `dataset:` reads what its arguments
 name, every other id is bound by the caller underneath. To add a kind of tool, put the function that binds its ids
-into `kinds`, under what stands before their first colon. Paths are looked at again here, whatever a check has said.
+into `kinds`, under what stands before their first colon; to add a language of modules, what calls one of its files
+into `languages`, and its suffix into `inside.MODULES`. Paths are looked at again here, whatever a check has said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +25,9 @@ from .route import Args, OnProgress, Route
 from .snapshot import Snapshot
 
 Bind: TypeAlias = Callable[[str], Any]
+CallModule: TypeAlias = Callable[[Args, str | None], Awaitable[Any]]
+"""Calls a module with arguments and the key of the call."""
+ModuleOf: TypeAlias = Callable[[Impl], CallModule]
 
 
 class DirectoryCaller:
@@ -38,6 +42,10 @@ class DirectoryCaller:
     ) -> None:
         self.base, self.root = base, Path(root).resolve()
         self.kinds: dict[str, Bind] = {"impl": self._impl, "dataset": self._dataset}
+        self.languages: dict[str, Callable[[Impl], CallModule]] = {
+            "python": self._python,
+            "javascript": self._javascript,
+        }
         self._env = dict(env or {})
         self._datasets = Datasets(self.root, getattr(base, "index", None))
         self._node = NodeProcesses(self.root, self._env)
@@ -93,15 +101,20 @@ class DirectoryCaller:
         return self._module(tool_id, impl)
 
     def _module(self, tool_id: str, impl: Impl) -> Bound:
-        module = PythonModule(self.root, impl)
+        call = self.languages[impl.language](impl)
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-            if impl.language == "python":
-                return await module.call(self._given(args))
-            return await self._node.call(impl, {**args, "_env": self._env} if self._env else args, key)
+            return await call(args, key)
 
         route = Route(send=send, normalise=lambda raw: (checked(raw, impl.shown), None), strict=True)
         return bind_route(tool_id, None, None, route, self._rules)
+
+    def _python(self, impl: Impl) -> CallModule:
+        module = PythonModule(self.root, impl)
+        return lambda args, key: module.call(self._given(args))
+
+    def _javascript(self, impl: Impl) -> CallModule:
+        return lambda args, key: self._node.call(impl, {**args, "_env": self._env} if self._env else args, key)
 
     def _dataset(self, tool_id: str) -> Bound:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
