@@ -2,7 +2,7 @@
 
 run.started  node.ready  node.started  node.finished  node.failed  node.skipped  attempt.failed
 timer.set  wait.started  signal.received  branch.taken  items.listed  state.write
-run.queued  run.unattended  run.resumed  run.waiting  run.interrupted  run.finished
+run.queued  run.unattended  run.resumed  run.retried  run.waiting  run.interrupted  run.finished
 """
 
 from __future__ import annotations
