@@ -68,6 +68,8 @@ def test_configure_says_what_it_takes():
         (("serve", "--port", "-1"), "cannot listen on 127.0.0.1:-1: "),
         (("serve", "--port", "0", "--host", "a" * 70), ":0: "),
         (("mcp", "--http", "a" * 70 + ":0"), ":0: "),
+        (("serve", "--port", "0", "--host", "\udce9"), ":0: "),
+        (("mcp", "--http", "\udce9:0"), ":0: "),
     ],
 )
 def test_an_address_that_cannot_be_is_told(project, words, says):

@@ -70,7 +70,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
         listening.listen(2048)  # from here on who comes waits to be served, and the address may be told
-    except (OSError, OverflowError, UnicodeError) as error:  # a port past 65535; what is no name of a host
+    except (OSError, OverflowError, UnicodeError, TypeError) as error:  # a port past 65535; no name of a host
         listening.close()
         why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"cannot listen on {host}:{port}: {why}; --port names another") from None

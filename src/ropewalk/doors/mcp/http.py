@@ -67,7 +67,7 @@ class Address:
         try:
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             return socket.create_server((self.host, self.port), family=family)
-        except (OSError, UnicodeError) as error:  # what is no name of a host
+        except (OSError, UnicodeError, TypeError) as error:  # what is no name of a host
             why = error.strerror if isinstance(error, OSError) else None
             raise ConfigError(f"cannot listen on {self.shown}:{self.port}: {why or error}") from error
 
