@@ -16,10 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from ropewalk import events
+
 PROJECT = Path(__file__).parents[1]
 DOCUMENTS = [
     PROJECT / name for name in ("README.md", "examples/README.md", "bench/README.md") if (PROJECT / name).is_file()
 ]
+EVENTS = PROJECT / "docs" / "telemetry.md"
 DOCUMENTS += sorted((PROJECT / "docs").rglob("*.md"))
 
 _FENCE = re.compile(
@@ -93,3 +96,9 @@ def test_the_readme_has_the_two_commands_and_blocks_that_run() -> None:
     assert "./demo.sh" in text
     assert "./test.sh" in text
     assert sum(block.reason is None for block in blocks(text)) >= 3
+
+
+def test_every_event_is_on_the_page() -> None:
+    cells = re.findall(r"^\| (`.*?)\|", EVENTS.read_text("utf-8"), re.MULTILINE)
+    there_are = re.findall(r"\w+\.\w+", (events.__doc__ or "").split("\n\n")[1])
+    assert set(re.findall(r"`(\w+\.\w+)`", "".join(cells))) == set(there_are)
