@@ -33,14 +33,14 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 async def test_a_restart_waits_only_what_is_left(kept: Store) -> None:
     """DUR-9"""
     tools = ScriptedTools()
-    body = line(event("w", timeout=0.05, policy=HANDLED), result=out("w"))
+    body = line(event("w", timeout=0.6, policy=HANDLED), result=out("w"))
     run = await Started(kept, body, tools).waits("w")
     await run.kill()
     [begun] = open_waits(kept.history("r"))
     await asyncio.sleep(max(0.0, begun.data["due"] - time.time()))
     began = time.monotonic()
     assert (await resumed(kept, body, tools))["value"] == "handled"
-    assert time.monotonic() - began < 0.05
+    assert time.monotonic() - began < 0.5
     assert [(e.path, e.data) for e in kept.history("r") if e.kind == "signal"] == [("w", {"late": True})]
 
 

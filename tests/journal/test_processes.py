@@ -130,7 +130,7 @@ def test_stop_reaches_an_owner_in_another_process(place: str, child: Start) -> N
     began = time.monotonic()
     assert store.request_stop("r")
     assert line(owner) == "stop"
-    assert time.monotonic() - began < 1  # half a second where the machine is not busy
+    assert time.monotonic() - began < 10  # half a second where the machine is not busy
     assert line(owner) == "appended stopped"
     row = store.get_run("r")
     assert row is not None
