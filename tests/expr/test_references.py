@@ -183,6 +183,23 @@ def test_a_document_nested_too_deep_is_a_problem():
         lift(document, ALL)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("a{10}", ["a" * 10]),
+        ("a{0,12}", ["a", "a" * 10]),
+        ("a{2,}", ["a" * 10]),
+        ("[a{10}]+", ["a", "a" * 10, "{01}"]),
+        ("a{10", []),  # no I-Regexp: it matches nothing
+        ("a{,10}", []),
+        (r"\\w{1,10}", []),
+    ],
+)
+def test_a_pattern_of_a_query_may_hold_any_quantity(pattern, found):
+    rows = [{"t": "a"}, {"t": "a" * 10}, {"t": "{01}"}]
+    assert lifted(f"$.rows[?match(@.t, '{pattern}')].t", state={"rows": rows}) == found
+
+
 def test_a_query_reads_no_more_state_than_it_must():
     assert lift("$.rows[*].amount", ALL) == Fn("query", (Ref("state", ("rows",)), Lit("$[*].amount")))
     assert lift("$.rows[?@.a > $.limit]", ALL) == Fn("query", (Ref("state"), Lit("$.rows[?@.a > $.limit]")))

@@ -30,6 +30,7 @@ MAX_VISITS: Final = 200_000
 _LOOKS: Final = 13  # of a pattern, of which 2 to the power of this many are a visit
 _STATES: Final = 3  # the same, of those that a pattern is compiled to
 _MAX_NESTING: Final = 64
+_QUANTITY: Final = re.compile(r"(?<=[{,])[0-9]+(?=[,}])")
 
 _left = threading.local()
 """Visits left to the evaluation now running on this thread; one runs to its end before the next."""
@@ -163,7 +164,8 @@ def _regex(pattern: str) -> Any:
     """An I-Regexp (RFC 9485) for RE2; None when it is not one, which matches nothing."""
     import re2  # type: ignore[import-untyped, unused-ignore]
 
-    if len(pattern) > MAX_TEXT or not is_iregexp(pattern):
+    # The library takes quantities of one digit only; which number it is makes no pattern right or wrong.
+    if len(pattern) > MAX_TEXT or not is_iregexp(_QUANTITY.sub("1", pattern)):
         return None
     options = re2.Options()
     options.log_errors = False
