@@ -21,7 +21,7 @@ CHAIN-FN-8      ChainMode, ErrorStrategy and NodeType are exported enums; their 
 CHAIN-FN-9      records: attributes in snake_case, items in camelCase, to_dict() in the documented spelling
 CHAIN-FN-10     chains and executions are stored and survive a restart
 CHAIN-CONFIG-1  id is a UUID when absent
-CHAIN-CONFIG-2  defaults: errorStrategy stop, maxRetries 3, retryDelay 1000, timeout 30000, variables {}
+CHAIN-CONFIG-2  defaults: errorStrategy stop, maxRetries 3, retryDelay 1000, no timeout, variables {}
 CHAIN-CONFIG-3  our defaults: concurrency 8, maxIterations 10; until and inputSchema are optional
 CHAIN-CONFIG-4  timeout is of the whole execution and counts only time spent executing
 CHAIN-CONFIG-5  keys are accepted in camelCase and in snake_case and kept in camelCase

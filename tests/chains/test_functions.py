@@ -56,7 +56,7 @@ def test_a_created_chain_has_every_documented_default(address: str) -> None:
             assert data.pop("metadata").keys() == {"created", "runCount"}
             assert data == {
                 "id": chain.id, "name": "", "description": "", "mode": "sequential", "nodes": [A],
-                "errorStrategy": "stop", "maxRetries": 3, "retryDelay": 1000, "timeout": 30000, "variables": {},
+                "errorStrategy": "stop", "maxRetries": 3, "retryDelay": 1000, "timeout": 0, "variables": {},
                 "concurrency": 8, "maxIterations": 10,
             }  # fmt: skip
 

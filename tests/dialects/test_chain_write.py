@@ -53,6 +53,7 @@ def test_a_chain_is_written_in_short_forms() -> None:
             "type": "object", "properties": {"topic": {"type": "string"}}, "additionalProperties": False,
             "required": ["topic"],
         },
+        "timeout": 30000,
         "variables": {"word": "none"},
         "nodes": [
             {"id": "search", "type": "tool", "tool": "search", "params": {"query": "about ${$input.topic}"},

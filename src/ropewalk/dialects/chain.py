@@ -79,7 +79,7 @@ DEFAULTS: Final[dict[str, Json]] = {
     "errorStrategy": "stop",
     "maxRetries": 3,
     "retryDelay": 1000,
-    "timeout": 30000,
+    "timeout": 0,  # no limit: a tool call has its own, and a model may take minutes
     "concurrency": 8,
     "maxIterations": 10,
 }

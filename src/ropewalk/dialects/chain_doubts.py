@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..values import Json
-from .chain import DEFAULTS, ChainDocument, ChainNode
+from .chain import ChainDocument, ChainNode
 from .fields import Report, join, say
 
 _OUTSIDE = ("tool", "wait")  # what fails by what is outside of the chain
@@ -43,7 +43,7 @@ def _handled(node: ChainNode) -> bool:
 def _times(nodes: list[ChainNode], limit: Json, report: Report) -> None:
     if not limit:
         return  # none
-    has = f"of the chain, {limit} ms" + (" without a `timeout` of its own" if limit == DEFAULTS["timeout"] else "")
+    has = f"of the chain, {limit} ms"
     for node in nodes:
         delay, own = node.get("delay"), node.get("timeout")
         if node.type == "delay" and type(delay) in (int, float):

@@ -76,8 +76,8 @@ class ChainWriter(FlowWriter[Around]):
             nodes = [self.node(node, around) for node in listed]
         if fields.get("maxIterations") == DEFAULTS["maxIterations"]:
             del fields["maxIterations"]
-        if flow.timeout != DEFAULTS["timeout"] / 1000:
-            fields["timeout"] = milliseconds(flow.timeout) if flow.timeout else 0
+        if flow.timeout is not None:
+            fields["timeout"] = milliseconds(flow.timeout)
         if flow.input_schema is not None:
             fields["inputSchema"] = flow.input_schema
         if flow.output_schema is not None:

@@ -47,7 +47,7 @@ OF_A_DIRECTORY = ("impl", "dataset", "experience")
 _OF_A_DIRECTORY = "calls {!r}, which only an experience in its directory has"
 
 
-NO_TIMEOUT = "no limit of time (a chain has one of 30 s unless it says `timeout: null`)"
+NO_TIMEOUT = "no limit of time"
 
 
 class FlowWriter(Generic[Around]):

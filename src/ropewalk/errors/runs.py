@@ -36,10 +36,7 @@ class RunTimeout(RopewalkError):
 
     def __init__(self, run_id: str, seconds: float) -> None:
         self.run_id, self.seconds = run_id, seconds
-        # Definitions are stored with their defaults: nobody can tell any more whether a chain has said so itself.
-        whose = "; a chain that gives none has 30 s" if seconds == 30 else ""
-        said = f"run {run_id} took longer than its timeout of {seconds:g} s (`timeout` of the definition{whose})"
-        super().__init__(said)
+        super().__init__(f"run {run_id} took longer than its timeout of {seconds:g} s (`timeout` of the definition)")
 
 
 class RunStopped(RopewalkError):
