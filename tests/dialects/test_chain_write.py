@@ -164,7 +164,6 @@ def test_what_the_graph_learns_later_is_refused_until_chains_have_a_word_for_it(
     body = Graph(nodes=(call, kept, checked), ordered=True, result=Ref("out", ("v",)))
     told = refusals(Built(Flow(name="new", body=body)))
     assert told == [
-        "a: chains have no word for a value made of what a tool gave (gives, outputMapping)",
         "a: chains have no word for what a module is given beside its arguments",
         "k: chains have no word for a tool that chooses elements (select, filter)",
         "v: chains have no validate nodes",

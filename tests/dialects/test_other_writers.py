@@ -63,17 +63,47 @@ def test_a_composition_has_its_own_nodes_for_what_people_do() -> None:
 
 def test_what_compositions_cannot_hold_is_told_at_once() -> None:
     with flow("much", go=bool) as f:
-        f.settings(timeout=3)
-        f.options(when=f.input.go).call(fetch, url="a")
-        f.options(attempts=2).call(bad)
+        n = f.state("n", {"type": "number"})
+        f.options(writes=lambda out: {n: 1}).call(fetch, url="a")
+        f.options(attempts=4, delay=1, linear=True).call(bad)
         f.loop(lambda: f.value(1), limit=2)
         f.for_each([1], lambda x: f.value(x), concurrency=2)
-        with f.parallel():
-            f.call(fetch, url="b")
-        f.value({"type": "tool", "id": "x"})
+        f.wait("go")
     told = refusals(f, "composition")
-    for part in ("limit of time", "never skipped", "tries nothing again", "loop", "one tool", "block", "for a node"):
+    for part in ("one variable", "have no type", "before every attempt", "loop", "one tool", "no wait nodes"):
         assert part in told, part
+
+
+def test_a_composition_says_when_how_often_how_long_and_what_at_once() -> None:
+    with flow("much", go=bool) as f:
+        f.settings(timeout=3)
+        f.options(when=f.input.go).call(fetch, url="a")
+        f.options(attempts=3, delay=0.5, timeout=1, reported=True).call(bad)
+        with f.parallel(limit=2) as both:
+            first = f.call(fetch, url="b")
+            f.call(fetch, url=first)
+        f.sleep(0.25)
+        f.value({"type": "tool", "id": "x"})
+        f.result(both)
+    document = document_of(f, "composition")
+    assert document["timeout"] == 3000
+    assert document["nodes"] == [
+        {"id": "fetch", "type": "tool", "tool": "fetch", "inputMapping": {"url": "a"}, "condition": "$input.go"},
+        {"id": "bad", "type": "tool", "tool": "bad", "inputMapping": {}, "timeout": 1000, "maxRetries": 2,
+         "retryDelay": 500, "onError": "continue", "fallback": None},
+        {"id": "parallel", "type": "parallel", "concurrency": 2, "nodes": [
+            {"id": "fetch_2", "type": "tool", "tool": "fetch", "inputMapping": {"url": "b"}},
+            {"id": "fetch_3", "type": "tool", "tool": "fetch", "inputMapping": {"url": "$output.fetch_2"}},
+        ]},
+        {"id": "sleep", "type": "delay", "delay": 250, "outputMapping": "${null}"},
+        {"id": "value", "type": "conditional", "condition": True, "then": [
+            {"id": "value_", "type": "merge", "sources": [{"type": "tool", "id": "x"}]},
+        ]},
+        document["nodes"][5],
+    ]  # fmt: skip
+    assert document["nodes"][5] == {
+        "id": "result", "type": "conditional", "condition": True, "then": "$output.parallel",
+    }  # fmt: skip
 
 
 def test_a_composite_holds_calls_with_conditions() -> None:
@@ -183,8 +213,9 @@ def test_documents_are_converted_where_the_meaning_allows() -> None:
     assert [node["id"] for node in chain["nodes"]] == ["a", "b", "result"]
     assert chain["nodes"][2]["input"] == "$prev"
     assert app.convert(chain, "flow")["kind"] == "flow"
-    with pytest.raises(InvalidFlow, match="never skipped"):
-        app.convert(composite, "composition")
+    composition = app.convert(composite, "composition")
+    assert composition["nodes"][1]["condition"] == "$prev != null"
+    assert app.convert(composition, "composite")["steps"][1]["condition"] == "$prev != null"
 
 
 def test_what_calls_the_files_of_a_directory_is_no_flow_of_its_own() -> None:
@@ -229,18 +260,15 @@ def test_a_map_over_the_first_items_is_one_over_a_list_that_is_cut(kind: str) ->
 
 
 def test_refusals_call_nodes_as_the_document_does() -> None:
-    nodes = [{"id": "p", "type": "parallel", "nodes": [{"id": "d", "type": "delay", "delay": 1}]}]
+    nodes = [{"id": "w", "type": "wait", "event": "e"}]
     rounds = {"kind": "chain", "mode": "loop", "nodes": [{"id": "t", "type": "tool", "tool": "x", "outputVar": "v"}]}
     told = []
     for document in ({"kind": "chain", "nodes": nodes}, rounds):
         with pytest.raises(InvalidFlow) as refused:
             write(NOTATIONS["chain"].compile(document).flow, "composition")
         told += [str(problem) for problem in refused.value.problems]
-    assert "p: compositions have no parallel nodes" in told
+    assert "w: compositions have no wait nodes" in told
     assert "rounds: mode: loop has no place in a composition" in told
-    kept = [{"id": "t", "type": "tool", "tool": "x", "outputVar": "v"}]
-    with pytest.raises(InvalidFlow, match=r"keep nothing \(outputVar, writes, into\)"):
-        write(NOTATIONS["chain"].compile({"kind": "chain", "nodes": kept}).flow, "composition")
     merged = [{"id": "m", "type": "merge", "sources": ["$input.a", "$input.b"]}]
     composition = {"kind": "composition", "nodes": merged, "outputSchema": {"type": "object"}}
     with pytest.raises(InvalidFlow) as refused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InvalidFlow
+from ..errors import InvalidFlow, Problem
 from ..ir import Flow, Node
 from ..values import Json
 from .chain import read
@@ -17,10 +17,10 @@ def fits(document: Mapping[str, Json]) -> bool:
     return "nodes" in document and "graph" not in document  # whatever they are: that is told by who reads them
 
 
-def write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
     from .chain_write import ChainWriter  # most who read chains write none
 
-    return ChainWriter.write(flow)
+    return ChainWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ..errors import Problem
-from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, refs
+from ..expr.ast import NULL, Each, Expr, Fn, Lit, Ref, refs
 from ..expr.unlift import unlift
 from ..frozen import dataclass
 from ..ir import Flow, Graph, Node
@@ -20,8 +19,8 @@ from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait, in_milli
 from ..values import Json
 from .chain import DEFAULTS
 from .chain_write_policy import strategy
-from .fields import variable
-from .writing import POLICY, Fields, FlowWriter, milliseconds, outputs
+from .reshaping import as_block, at_once, outputs, repeats_alike, unchecked
+from .writing import POLICY, Fields, FlowWriter, milliseconds
 
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
@@ -57,7 +56,8 @@ class ChainWriter(FlowWriter[Around]):
         self.needs: Mapping[str, frozenset[str]] = {}
 
     def document(self) -> dict[str, Json]:
-        flow, body = self.flow, self.flow.body
+        flow = self.flow
+        self.body = body = at_once(unchecked(flow.body))
         fields: Fields = {"kind": "chain", "name": flow.name}
         rounds = _rounds(body)
         if rounds is not None:
@@ -110,6 +110,11 @@ class ChainWriter(FlowWriter[Around]):
 
     def node(self, node: Node, around: Around) -> Fields:
         path = f"{around.path}{node.id}"
+        if node.result is not None and not isinstance(node.op, Loop):
+            inner = f"{node.id}_call" if f"{node.id}_call" not in self.ids else None
+            node = as_block(node, self.free)
+            if inner is not None:
+                self.stands_for[f"{path}/{inner}"] = path
         if node.meta.hidden:
             self.refuse_hidden(node, path)
         if node.gate is not None:
@@ -122,7 +127,7 @@ class ChainWriter(FlowWriter[Around]):
         own: Fields = {"id": node.id, **self.op(node, replace(around, path=f"{path}/"))}
         before = node.after if around.dag else frozenset()
         if before:
-            own["dependsOn"] = [other.id for other in self.flow.body.nodes if other.id in before]
+            own["dependsOn"] = [other.id for other in self.body.nodes if other.id in before]
         elif node.after:
             self.refuse(path, "only nodes of a chain in dag mode wait for others (after)")
         if node.when is not None:
@@ -131,7 +136,7 @@ class ChainWriter(FlowWriter[Around]):
             own["condition"] = self.condition(node.when, f"{path}.when", around)
         if node.meta.description:
             own["description"] = node.meta.description
-        written = self._output_var(node, path)
+        written = self.output_var(node, path)
         rest: Fields = (
             {key: value for key, value in said.items() if key not in ("fallback", "retry")} | fallback | written
         )
@@ -160,21 +165,6 @@ class ChainWriter(FlowWriter[Around]):
 
     def _needed(self, node: Node) -> bool:
         return any(node.id in needs for needs in self.needs.values())
-
-    def _output_var(self, node: Node, path: str) -> Fields:
-        writes = node.writes
-        if writes is None:
-            return {}
-        if isinstance(writes, Obj) and len(writes.fields) == 1 and writes.fields[0][1] == Ref("out", (node.id,)):
-            wrong: list[Problem] = []
-            variable(writes.fields[0][0], path, wrong)
-            for problem in wrong:
-                self.refuse(path, problem.message)
-            return {"outputVar": writes.fields[0][0]}
-        self.refuse(
-            path, "a chain's node sets one variable, to its own output; use a node that computes the other value"
-        )
-        return {}
 
     def op(self, node: Node, around: Around) -> Fields:
         """The fields of what the node does."""
@@ -255,11 +245,12 @@ class ChainWriter(FlowWriter[Around]):
         if op.items is not None:
             fields["items"] = self.value(op.items, f"{around.path}items", around)
         if isinstance(op, Map):
-            if op.limit is None or op.limit < 2:
+            if op.limit is None or (op.limit == 1 and not repeats_alike(op.body)):
                 self.refuse(
                     here, "rounds of a chain run one after another, or at most `concurrency` (2 or more) at once"
                 )
-            fields["concurrency"] = op.limit
+            elif op.limit > 1:
+                fields["concurrency"] = op.limit
             if op.most is not None:
                 fields["maxIterations"] = op.most
         else:

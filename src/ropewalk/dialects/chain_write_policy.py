@@ -38,9 +38,14 @@ def strategy(node: Node, needed: bool, refuse: Callable[[str], None]) -> dict[st
     return {**said, "errorStrategy": "continue"}
 
 
+def grows(retry: Retry) -> bool:
+    """Whether the pauses between the attempts are not all `delay`."""
+    longer = (retry.linear or retry.factor != 1) and retry.attempts > 2 and retry.delay > 0
+    return longer or retry.delay > retry.max_delay
+
+
 def _retry(retry: Retry, refuse: Callable[[str], None]) -> dict[str, Json]:
-    grows = (retry.linear or retry.factor != 1) and retry.attempts > 2 and retry.delay > 0
-    if grows or retry.delay > retry.max_delay:
+    if grows(retry):
         refuse("a chain waits the same time before every try (factor, linear and max_delay have no place)")
     fields: dict[str, Json] = {"errorStrategy": "retry"}
     if retry.attempts - 1 != DEFAULTS["maxRetries"]:

@@ -54,10 +54,10 @@ def fits(document: Mapping[str, Json]) -> bool:
     return str(document.get("mode")).strip().lower() == "compose" and "steps" in document
 
 
-def write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
     from .composite_write import CompositeWriter  # most who read them write none
 
-    return CompositeWriter.write(flow)
+    return CompositeWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:

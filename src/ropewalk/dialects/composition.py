@@ -29,6 +29,8 @@ class ComposerNodeType(StrEnum):
     BRANCH = "branch"
     MERGE = "merge"
     CONDITIONAL = "conditional"
+    PARALLEL = "parallel"
+    DELAY = "delay"
 
 
 class TransformType(StrEnum):
@@ -55,6 +57,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "outputSchema": f.anything,
     "variables": f.mapping,
     "concurrency": f.positive,
+    "timeout": f.number,
     "metadata": f.mapping,
 }
 DEFAULTS: Final[dict[str, Json]] = {"name": "", "description": "", "concurrency": 8}
@@ -85,27 +88,35 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "config": f.mapping,
     "sources": f.anything,
     "strategy": f.one_of(("object", "deep", "concat", "zip")),
+    "nodes": f.anything,
+    "dependsOn": f.names,
+    "delay": f.anything,
+    "outputVar": f.variable,
+    "timeout": f.number,
+    "maxRetries": f.count,
+    "retryDelay": f.number,
 }
 NULLABLE: Final = ("then", "otherwise", "fallback", "initial", "expression")
 PER_ITEM: Final = ("map", "filter", "reduce")
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "tool": ("tool", *PER_ITEM),
-    "inputMapping": ("tool", *PER_ITEM, "transform", "validate", "branch", "conditional"),
+    "inputMapping": ("tool", *PER_ITEM, "transform", "validate", "branch", "conditional", "parallel"),
     "schema": ("validate",),
     "required": ("validate",),
     "branches": ("branch",),
-    "condition": ("conditional",),
     "then": ("conditional",),
     "otherwise": ("conditional", "branch"),
     "items": PER_ITEM,
     "expression": PER_ITEM,
     "initial": ("reduce",),
-    "concurrency": ("map", "filter"),
+    "concurrency": ("map", "filter", "parallel"),
     "transform": ("transform",),
     "transformType": ("transform",),
     "config": ("transform",),
     "sources": ("merge",),
     "strategy": ("merge",),
+    "nodes": ("parallel",),
+    "delay": ("delay",),
 }
 NEEDED: Final[dict[str, str]] = {
     "tool": "tool",
@@ -113,6 +124,8 @@ NEEDED: Final[dict[str, str]] = {
     "branch": "branches",
     "merge": "sources",
     "conditional": "condition",
+    "parallel": "nodes",
+    "delay": "delay",
 }
 _OF_CHAINS: Final = frozenset(("mode", "errorStrategy", "maxRetries", "retryDelay"))
 _IN_CHAINS: Final = frozenset(
@@ -121,7 +134,7 @@ _IN_CHAINS: Final = frozenset(
 _IN_COMPOSITIONS: Final = frozenset(
     (
         *("outputSchema", "inputMapping", "outputMapping", "transformType"),
-        *(f"type {one}" for one in ComposerNodeType if one not in ("tool", "transform")),
+        *({f"type {one}" for one in ComposerNodeType} - _IN_CHAINS - {"type tool", "type transform"}),
     )
 )
 
@@ -137,8 +150,8 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class ComposerNode:
-    """A node as read: its fields in the documented spelling, `bodies` its nodes under `then` and
-    `otherwise`, `arms` those under `branches`."""
+    """A node as read: its fields in the documented spelling, `bodies` its nodes under `then`,
+    `otherwise` and `nodes`, `arms` those under `branches`."""
 
     path: str
     fields: dict[str, Json]
@@ -221,6 +234,10 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ComposerNode:
     for key in ("then", "otherwise"):
         if are_nodes(given.get(key)):
             bodies[key] = read_nodes(given.pop(key), join(path, key), report, depth + 1, _node)
+    if "nodes" in given:
+        bodies["nodes"] = read_nodes(given.pop("nodes"), join(path, "nodes"), report, depth + 1, _node)
+        if not bodies["nodes"]:
+            say(report, join(path, "nodes"), "must be a non-empty list of nodes")
     arms = _arms(given["branches"], join(path, "branches"), report, depth) if "branches" in given else []
     node = ComposerNode(path, given, bodies, arms)
     if node.type:

@@ -7,14 +7,14 @@ TRANSFORM and MERGE are expressions; with a tool they are the ops Map and Loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
 from ..frozen import dataclass
-from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy
-from ..ops import Branch, Call, Compute, Loop, Map, Validate
+from ..ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate
 from ..values import Json
 from .binding import Binder, output_of
 from .composition import PER_ITEM, ComposerNode, CompositionDocument
@@ -33,8 +33,18 @@ LABELS: Final = {
     "body": "tool",
     "schema": "schema",
     "result": "outputMapping",
+    "when": "condition",
+    "writes": "outputVar",
+    "after": "dependsOn",
+    "seconds": "delay",
+    "block": "parallel",
+    "sleep": "delay",
+    "policy.timeout": "timeout",
+    "policy.retry": "maxRetries",
     "policy.on_error.value": "fallback",
 }
+RETRY_DELAY: Final = 1000
+"""Milliseconds between two attempts of a node that does not say."""
 MERGES: Final = {"object": "merge", "deep": "deep_merge", "concat": "concat", "zip": "zip"}
 
 
@@ -45,6 +55,7 @@ class Within:
     data: Expr
     item: bool = False
     acc: bool = False
+    parallel: bool = False
 
 
 class CompositionCompiler(Binder[Within]):
@@ -56,6 +67,7 @@ class CompositionCompiler(Binder[Within]):
         super().__init__(document.problems, [node.id for node in document.nodes], document.fields["variables"])
         self.document, self.fields = document, document.fields
         self.ids = set(document.ids())
+        self.written: set[str] = set()  # the variables that nodes set
 
     def flow(self) -> Flow:
         fields = self.fields
@@ -72,18 +84,21 @@ class CompositionCompiler(Binder[Within]):
         return Flow(
             name=str(fields["name"] or fields["id"]),
             body=body,
-            state=self.channels(fields["variables"]),
+            state=self.channels(fields["variables"], self.written),
             input_schema=fields.get("inputSchema"),
             output_schema=schema,
+            timeout=fields["timeout"] / 1000 if fields.get("timeout") else None,
         )
 
     def region(self, body: list[ComposerNode], data: Expr) -> Graph:
         """Nodes in order; the value is what the last one gave, the data as it is where there is none."""
-        nodes = []
+        nodes: list[Node] = []
         for node in body:
             nodes.append(self.node(node, Within(data)))
-            data = PREV
-        return Graph(nodes=tuple(nodes), result=output_of(nodes[-1].id) if nodes else data, ordered=True)
+            data = data_after(nodes, data)
+        if nodes and nodes[-1].when is None:
+            data = output_of(nodes[-1].id)
+        return Graph(nodes=tuple(nodes), result=data, ordered=True)
 
     def free(self, id: str) -> str:
         """An id that no node has."""
@@ -97,13 +112,20 @@ class CompositionCompiler(Binder[Within]):
     def node(self, node: ComposerNode, within: Within) -> Node:
         mapping, inner = node.get("inputMapping"), within
         if mapping is not None and not _per_call(node):
-            inner = Within(self.value(mapping, join(node.path, "inputMapping"), within))
+            inner = replace(within, data=self.value(mapping, join(node.path, "inputMapping"), within))
         result = node.get("outputMapping")
+        if result is not None:
+            result = self.value(result, join(node.path, "outputMapping"), within)
+        elif node.type == "delay":
+            result = within.data  # which passes on unchanged
         build = OPS.get(node.type)
         return Node(
             id=node.id,
             op=build(self, node, inner) if build is not None else Compute(value=NULL),
-            result=self.value(result, join(node.path, "outputMapping"), within) if result is not None else None,
+            after=self.after(node, within),
+            when=self.skipping(node, within),
+            result=result,
+            writes=self.writes(node),
             policy=self.policy(node, within, inner),
             meta=self.meta(node, str(node.get("description") or node.get("name") or "")),
         )
@@ -112,17 +134,48 @@ class CompositionCompiler(Binder[Within]):
         return Meta(source=node.path, labels=_labels(node), description=description, name=name)
 
     def policy(self, node: ComposerNode, within: Within, inner: Within) -> Policy:
+        timeout, retries = node.get("timeout"), node.get("maxRetries", 0)
+        if "retryDelay" in node.fields and not retries:
+            say(self.warnings, join(node.path, "retryDelay"), "is not used without maxRetries")
+        on_error = self.on_error(node, within, inner)
+        if on_error is None and not timeout and not retries:
+            return NO_POLICY
+        delay = node.get("retryDelay", RETRY_DELAY) / 1000
+        retry = Retry(attempts=1 + retries, delay=delay) if retries else Retry()
+        return Policy(retry=retry, timeout=timeout / 1000 if timeout else None, on_error=on_error)
+
+    def on_error(self, node: ComposerNode, within: Within, inner: Within) -> OnError | None:
         on_error = node.get("onError")
-        if "fallback" in node.fields and on_error != "fallback":
-            say(self.warnings, join(node.path, "fallback"), "is not used without onError: fallback")
+        if "fallback" in node.fields and on_error not in ("fallback", "continue"):
+            say(self.warnings, join(node.path, "fallback"), "is not used without onError: fallback or continue")
         if node.type == "validate" and node.get("required") is False:
-            return Policy(on_error=OnError(value=inner.data, reported=True))
-        if on_error == "continue":
-            return Policy(on_error=OnError(value=within.data, reported=True))
-        if on_error == "fallback":
+            return OnError(value=inner.data, reported=True)
+        if on_error not in ("fallback", "continue"):
+            return None
+        value = within.data
+        if "fallback" in node.fields:
             value = self.value(node.get("fallback"), join(node.path, "fallback"), within)
-            return Policy(on_error=OnError(value=value))
-        return NO_POLICY
+        return OnError(value=value, reported=on_error == "continue")
+
+    def skipping(self, node: ComposerNode, within: Within) -> Expr | None:
+        """The condition without which the node is skipped; that of a CONDITIONAL chooses what it gives."""
+        if node.type == "conditional" or "condition" not in node.fields:
+            return None
+        return self.expression(node.get("condition"), join(node.path, "condition"), within)
+
+    def writes(self, node: ComposerNode) -> Expr | None:
+        name = node.get("outputVar")
+        if not name:
+            return None
+        self.written.add(name)
+        return Obj(((name, output_of(node.id)),))
+
+    def after(self, node: ComposerNode, within: Within) -> frozenset[str]:
+        before = node.get("dependsOn") or ()
+        if before and not within.parallel:
+            say(self.problems, join(node.path, "dependsOn"), "only nodes in a parallel node have dependsOn")
+            return frozenset()
+        return frozenset(before)
 
     # --- what each type does --------------------------------------------------------------------
 
@@ -206,6 +259,25 @@ class CompositionCompiler(Binder[Within]):
         value = self.value(node.get(key), join(node.path, key), within) if given else within.data
         return Graph(nodes=(), result=value, ordered=True)
 
+    def parallel(self, node: ComposerNode, within: Within) -> Op:
+        """Nodes that run at once, each as soon as the nodes that it reads or depends on have ended."""
+        inside = replace(within, parallel=True)
+        nodes = tuple(self.node(inner, inside) for inner in node.bodies.get("nodes", []))
+        result = Obj(tuple((inner.id, output_of(inner.id)) for inner in nodes))
+        limit = int(node.get("concurrency", self.fields["concurrency"]))
+        return Block(body=Graph(nodes=nodes, result=result, limit=limit))
+
+    def delay(self, node: ComposerNode, within: Within) -> Op:
+        delay, path = node.get("delay", 0), join(node.path, "delay")
+        if isinstance(delay, str):
+            given = self.value(delay, path, within)
+            if not isinstance(given, Lit):
+                return Sleep(seconds=Fn("/", (given, Lit(1000))))
+        elif not isinstance(delay, bool) and isinstance(delay, (int, float)) and 0 <= delay < float("inf"):
+            return Sleep(seconds=Lit(delay / 1000))
+        say(self.problems, path, f"must be milliseconds of 0 or more, or a reference to them, not {delay!r}")
+        return Sleep(seconds=Lit(0))
+
     def merge(self, node: ComposerNode, within: Within) -> Op:
         sources = node.get("sources") or [None]
         made = tuple(self.value(one, f"{join(node.path, 'sources')}[{i}]", within) for i, one in enumerate(sources))
@@ -241,8 +313,19 @@ OPS: Final[dict[str, Callable[[CompositionCompiler, ComposerNode, Within], Op]]]
     "branch": CompositionCompiler.branch,
     "merge": CompositionCompiler.merge,
     "conditional": CompositionCompiler.conditional,
+    "parallel": CompositionCompiler.parallel,
+    "delay": CompositionCompiler.delay,
 }
 """What each node type is in the graph."""
+
+
+def data_after(nodes: Sequence[Node], data: Expr) -> Expr:
+    """The data that reaches the node after `nodes`, the last of which got `data`. Once a node certainly ran, this is
+    the output of the last one that ran; before, a skipped node leaves its own data."""
+    last = nodes[-1]
+    if any(node.when is None for node in nodes):
+        return PREV
+    return Fn("?:", (Fn("==", (Ref("status", (last.id,)), Lit("skipped"))), data, output_of(last.id)))
 
 
 def _per_call(node: ComposerNode) -> bool:

@@ -16,10 +16,10 @@ def fits(document: Mapping[str, Json]) -> bool:
     return is_composition(document)
 
 
-def write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
     from .composition_write import CompositionWriter  # most who read them write none
 
-    return CompositionWriter.write(flow)
+    return CompositionWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
@@ -47,12 +47,15 @@ class Rendering:
 
     def __init__(self, document: CompositionDocument) -> None:
         self.id, self.count, self.ids = str(document.fields["id"]), len(document.nodes), document.ids()
+        nodes = [inner for node in document.nodes for inner in node.inside()]
+        # Without nodes inside others and without conditions, an execution that ends well has run every node.
+        self.runs_all = len(nodes) == self.count and not any("condition" in n.fields for n in nodes)
+        self.sets_variables = any("outputVar" in node.fields for node in nodes)
 
     def __call__(self, ending: Any) -> dict[str, Json]:
         errors = [entry for failed in ending.failures for entry in _entries(failed, failed.node in self.ids)]
         whole = ending.status in ("completed", "partial")
-        # Nodes at the top have no conditions: whatever comes to its end has run them all.
-        ran = self.ids if whole and len(self.ids) == self.count else ending.ran()
+        ran = self.ids if whole and self.runs_all else ending.ran()
         path = [id for id in self.ids if id in ran] if ran is not self.ids else list(ran)
         duration = round(ending.duration * 1000, 3)
         if whole:
@@ -66,6 +69,7 @@ class Rendering:
                 "errors": errors,
                 "status": ending.status,
                 "duration": duration,
+                **({"variables": ending.state} if self.sets_variables else {}),
             }
         last = ending.error if isinstance(ending.error, NodeFailed) else None
         if last is None:

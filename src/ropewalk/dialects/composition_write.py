@@ -1,7 +1,7 @@
 """Flows as compositions: one list of nodes, each a tool call, a transform, a check or a choice.
 
-What a body or the flow computes at its end is a node of its own. Refused, each with its reason, is what
-has no place in a composition: order by use, loops, waits, conditions on a node, time limits, retries.
+A value that a body or the flow computes at its end is a node of its own. Refused, each with its reason, is what
+a composition cannot hold: jumps, loops that are not over items, waits, several nodes per item.
 """
 
 from __future__ import annotations
@@ -9,33 +9,34 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from ..expr.ast import NULL, Expr, Fn, Ref, refs
+from ..expr.ast import NULL, Expr, Fn, Lit, Ref, rebind, refs
 from ..expr.unlift import unlift
 from ..frozen import dataclass
-from ..ir import Graph, Node
-from ..ops import Branch, Call, Compute, Loop, Map, Validate
+from ..ir import Graph, Node, Retry
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, in_milliseconds
 from ..values import Json
+from .chain_write_policy import grows
 from .composition import DEFAULTS, are_nodes
-from .composition_flow import MERGES
-from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items
+from .composition_flow import MERGES, RETRY_DELAY, data_after
+from .reshaping import PARALLEL, outputs, unchecked
+from .writing import POLICY, Fields, FlowWriter, first_items, milliseconds
 
+WIDTH: Final = int(DEFAULTS["concurrency"])
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
-    Node: ("id", "op", "result", "policy", "meta"),
+    Node: ("id", "op", "after", "when", "result", "writes", "policy", "meta"),
     Call: ("tool", "args"),
     Compute: ("value",),
     Validate: ("value", "schema", "place"),
     Branch: ("arms", "default"),
     Map: ("items", "body", "limit", "select", "most"),
     Loop: ("items", "body", "collect", "initial"),
+    Block: ("body",),
+    Sleep: ("seconds",),
     **POLICY,
 }
-UNSAID: Final = {
-    "when": "a composition's nodes are never skipped; put the node into a choice (when)",
-    "writes": "a composition's nodes keep nothing (outputVar, writes, into); read the value where it is needed",
-    "after": "a composition's nodes run one after another",
-    "gate": "a gate has no place in a composition",
-}
+NOTHING: Final = {"type": "conditional", "condition": True, "then": None}
+"""A node that gives null, in place of a node that a composition cannot hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class Around:
     data: Expr = NULL
     item: bool = False
     acc: bool = False
+    parallel: bool = False
 
 
 class CompositionWriter(FlowWriter[Around]):
@@ -57,62 +59,110 @@ class CompositionWriter(FlowWriter[Around]):
         flow, body = self.flow, self.flow.body
         fields: Fields = {"kind": "composition", "name": flow.name}
         if flow.timeout is not None:
-            self.refuse("timeout", f"a composition has {NO_TIMEOUT}")
+            fields["timeout"] = milliseconds(flow.timeout)
         if flow.input_schema is not None:
             fields["inputSchema"] = flow.input_schema
         if flow.output_schema is not None:
             fields["outputSchema"] = flow.output_schema
-            body = _unchecked(body)
+            body = unchecked(body)
         variables = self.variables()
         if variables:
             fields["variables"] = variables
         if not body.ordered and len(body.nodes) > 1:
-            self.refuse("", "a composition's nodes run one after another, not as soon as what they use is there")
+            body = self._at_once(body)
         return {**fields, "nodes": self.line("result", body, Around(data=Ref("input")))}
+
+    def _at_once(self, body: Graph) -> Graph:
+        """The nodes of an unordered body in one parallel node."""
+        node = Node(id=self.free(PARALLEL), op=Block(body=replace(body, result=outputs(body))))
+
+        def inside(ref: Ref) -> Ref:
+            if ref.root != "out":
+                return ref
+            if ref.elide and ref.path[1:2] == ("output",):
+                self.refuse("result", f"reads the member `output` of {ref.path[0]!r}, which runs in a parallel node")
+            return Ref("out", (node.id, *ref.path))
+
+        whole = body.result == outputs(body)
+        result = Ref("out", (node.id,)) if whole else rebind(body.result, inside)
+        return Graph(nodes=(node,), result=result, ordered=True)
 
     def line(self, last: str, body: Graph, around: Around) -> list[Fields]:
         """The nodes of a region; the last one's output is its value."""
         nodes = list(body.nodes)
-        if not nodes or body.result != Ref("out", (nodes[-1].id,)):
+        around = replace(around, parallel=False)
+        # Where the last node may be skipped, the data that its reader expects is what reached it.
+        ended = Ref("out", (nodes[-1].id,)) if nodes else around.data
+        if nodes and nodes[-1].when is not None:
+            ended = data_after(nodes, around.data)
+        if not nodes or body.result != ended:
             nodes.append(Node(id=self.free(last), op=Compute(value=body.result)))
-        written = []
+        written, before = [], list[Node]()
         for node in nodes:
             written.append(self.node(node, around))
-            around = replace(around, data=Ref("prev"))
+            before.append(node)
+            around = replace(around, data=data_after(before, around.data))
         return written
 
     def node(self, node: Node, around: Around) -> Fields:
         path = f"{around.path}{node.id}"
         if node.meta.hidden:
             self.refuse_hidden(node, path)
-            return {}  # and so is what it is made of
-        for name, why in UNSAID.items():
-            if getattr(node, name):
-                self.refuse(path, why)
-        self.refuse_unheld(replace(node, when=None, writes=None, after=frozenset(), gate=None), path)
+            return {"id": node.id, **NOTHING}  # and so is what it is made of
+        if node.gate is not None:
+            self.refuse(path, "a gate (onSuccess, onError, a conditional edge) has no place in a composition")
+        self.refuse_unheld(replace(node, gate=None), path)
         inside = replace(around, path=f"{path}/")
         fields: Fields = {"id": node.id, **self.op(node, inside)}
-        if node.result is not None:
-            fields["outputMapping"] = self.value(node.result, f"{path}.result", around)
+        if node.when is not None:
+            fields = self._skipped(fields, self.condition(node.when, f"{path}.when", around))
+        if node.after and around.parallel:
+            fields["dependsOn"] = sorted(node.after)
+        if isinstance(node.op, Sleep):
+            if node.result != around.data:  # which passes through a delay
+                fields["outputMapping"] = self._mapped(node.result or NULL, f"{path}.result", around)
+        elif node.result is not None:
+            fields["outputMapping"] = self._mapped(node.result, f"{path}.result", around)
         if node.meta.description:
             fields["description"] = node.meta.description
-        return fields | self._policy(node, path, around)
+        return fields | self._policy(node, path, around) | self.output_var(node, path)
+
+    def _skipped(self, fields: Fields, condition: Json) -> Fields:
+        """The node with the condition without which it is skipped; a CONDITIONAL has one for its choice."""
+        if fields["type"] != "conditional":
+            return {**fields, "condition": condition}
+        chosen = {**fields, "id": self.free(f"{fields['id']}_then")}
+        always: Json = [{"condition": True, "nodes": [chosen]}]
+        return {"id": fields["id"], "type": "branch", "branches": always, "condition": condition}
+
+    def _mapped(self, value: Expr, path: str, around: Around) -> Json:
+        """A value where null counts as absent."""
+        return "${null}" if value == NULL else self.value(value, path, around)
 
     def _policy(self, node: Node, path: str, around: Around) -> Fields:
         policy, on_error = node.policy, node.policy.on_error
+        fields: Fields = {}
         if policy.timeout is not None:
-            self.refuse(path, "a composition's node has no limit of time")
+            fields["timeout"] = milliseconds(policy.timeout)
         if policy.retry.attempts > 1:
-            self.refuse(path, "a composition tries nothing again")
+            fields |= self._retry(policy.retry, path)
         if on_error is None:
-            return {}
+            return fields
+        if on_error.reported and isinstance(node.op, Validate) and on_error.value == node.op.value:
+            return {**fields, "required": False}
         if not on_error.reported:
-            return {"onError": "fallback", "fallback": self.value(on_error.value, f"{path}.fallback", around)}
-        if isinstance(node.op, Validate) and on_error.value == node.op.value:
-            return {"required": False}
-        if on_error.value != around.data:
-            self.refuse(path, "after a reported failure a composition goes on with the data it had (continue)")
-        return {"onError": "continue"}
+            return {**fields, "onError": "fallback", "fallback": self.value(on_error.value, f"{path}.fallback", around)}
+        if on_error.value == around.data:
+            return {**fields, "onError": "continue"}
+        return {**fields, "onError": "continue", "fallback": self.value(on_error.value, f"{path}.fallback", around)}
+
+    def _retry(self, retry: Retry, path: str) -> Fields:
+        if grows(retry):
+            self.refuse(path, "a composition waits the same time before every attempt (factor, linear, max_delay)")
+        fields: Fields = {"maxRetries": retry.attempts - 1}
+        if milliseconds(retry.delay) != RETRY_DELAY:
+            fields["retryDelay"] = milliseconds(retry.delay)
+        return fields
 
     def op(self, node: Node, around: Around) -> Fields:
         """The fields of what the node does."""
@@ -128,8 +178,28 @@ class CompositionWriter(FlowWriter[Around]):
                 return self._branch(node.id, op, around)
             case Map() | Loop():
                 return self._per_item(op, around)
+            case Block():
+                return self._block(node.id, op.body, around)
+            case Sleep():
+                return {"type": "delay", "delay": self._delay(op.seconds, around)}
         self.refuse_op(node, around.path.rstrip("/"))
-        return {}
+        return dict(NOTHING)
+
+    def _block(self, id: str, body: Graph, around: Around) -> Fields:
+        if body.ordered:  # as a choice that is always made
+            return {"type": "conditional", "condition": True, "then": self.line(f"{id}_value", body, around)}
+        if body.result != outputs(body):
+            self.refuse(around.path.rstrip("/"), "a parallel node gives the outputs of its nodes by name")
+        inside = replace(around, parallel=True)
+        width = body.limit or max(len(body.nodes), WIDTH)
+        limit = {} if width == WIDTH else {"concurrency": width}
+        return {"type": "parallel", **limit, "nodes": [self.node(node, inside) for node in body.nodes]}
+
+    def _delay(self, seconds: Expr, around: Around) -> Json:
+        if isinstance(seconds, Lit):
+            return milliseconds(seconds.value)
+        given = in_milliseconds(seconds)
+        return self.value(Fn("*", (seconds, Lit(1000))) if given is None else given, f"{around.path}delay", around)
 
     def _mapping(self, expr: Expr, around: Around, what: str) -> Fields:
         """The node's data, where it is not what comes from the node before."""
@@ -153,9 +223,11 @@ class CompositionWriter(FlowWriter[Around]):
 
     def _plain(self, key: str, value: Expr, path: str, around: Around) -> Fields:
         written = self.value(value, path, around)
-        if are_nodes(written):
-            self.refuse(path, "a composition takes an object with the type of a node for a node")
-        return {key: written}
+        if not are_nodes(written):
+            return {key: written}
+        # Read as a node, it would be run; the merge of one source is this source.
+        strategy = {"strategy": "concat"} if isinstance(written, list) else {}
+        return {key: [{"id": self.free("value"), "type": "merge", "sources": [written], **strategy}]}
 
     def _branch(self, id: str, op: Branch, around: Around) -> Fields:
         here = Graph(nodes=(), result=around.data, ordered=True)
@@ -189,7 +261,7 @@ class CompositionWriter(FlowWriter[Around]):
         simple = call is not None and isinstance(call.op, Call) and op.body.result == Ref("out", (call.id,))
         if call is None or not simple or call != Node(id=call.id, op=call.op) or not isinstance(call.op, Call):
             self.refuse(here, "per item a composition calls one tool, without conditions, retries or fallbacks")
-            return {}
+            return dict(NOTHING)
         items = first_items(op) if isinstance(op, Map) else op.items or NULL
         listed = {} if items == around.data else {"items": self.value(items, f"{here}/items", around)}
         inside = replace(around, item=True, acc=folds)
@@ -206,10 +278,11 @@ class CompositionWriter(FlowWriter[Around]):
                 }
             if op.items is None or not op.collect or any(ref.root in ("round", "prev") for ref in refs(call.op.args)):
                 self.refuse(here, "a composition has no loops but over items, each independent of those before")
+                return dict(NOTHING)
             return {"type": "map", **fields, "concurrency": 1}
         if op.limit is None:
             self.refuse(here, "a composition has a bound on how many items are done at once (concurrency)")
-        width: Json = {} if op.limit in (None, DEFAULTS["concurrency"]) else {"concurrency": op.limit}
+        width: Json = {} if op.limit in (None, WIDTH) else {"concurrency": op.limit}
         return {"type": "filter" if op.select else "map", **fields, **width}
 
     # --- expressions ----------------------------------------------------------------------------
@@ -227,11 +300,3 @@ class CompositionWriter(FlowWriter[Around]):
             case "round":
                 self.refuse(path, "a composition has no rounds")
         return ref
-
-
-def _unchecked(body: Graph) -> Graph:
-    """Without the hidden node that checks the output, which reading the document puts there."""
-    last = body.nodes[-1] if body.nodes else None
-    if last is not None and last.meta.hidden and isinstance(last.op, Validate):
-        return replace(body, nodes=body.nodes[:-1], result=last.op.value)
-    return body

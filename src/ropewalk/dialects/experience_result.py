@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ..errors import InvalidFlow, NodeFailed
+from ..errors import InvalidFlow, NodeFailed, Problem
 from ..expr.ast import Path, Var
 from ..expr.show import show
 from ..ir import Flow, Graph, Node, bodies
@@ -26,10 +26,10 @@ def fits(document: Mapping[str, Json]) -> bool:
     return "graph" in document
 
 
-def write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
     from .experience_write import ExperienceWriter  # most who read experiences write none
 
-    return ExperienceWriter.write(flow)
+    return ExperienceWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:

@@ -17,7 +17,8 @@ from ..ops import Call, Loop, Map, Wait
 from ..values import Json
 from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
 from .experience import CONCURRENCY, MAX_ITERS, TYPES
-from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items, milliseconds, outputs
+from .reshaping import outputs
+from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items, milliseconds
 
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "writes", "policy", "meta"),

@@ -16,12 +16,14 @@ def fits(document: Mapping[str, Json]) -> bool:
     return "ropewalk" in document
 
 
-def write(flow: Flow) -> dict[str, Json]:
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
     from ..codec import flow_to_json  # other notations do without
     from .writing import only_in_a_directory
 
     refused = list(only_in_a_directory(flow.body))
-    if refused:
+    if losses is not None:
+        losses += refused
+    elif refused:
         raise InvalidFlow(refused)
     return {"kind": "flow", **flow_to_json(flow)}
 

@@ -59,9 +59,9 @@ class Notation:
         return self._named("compile_document")  # type: ignore[no-any-return]
 
     @property
-    def write(self) -> Callable[[Flow], dict[str, Json]] | None:
+    def write(self) -> Callable[..., dict[str, Json]] | None:
         """Makes a document of a flow, or raises InvalidFlow with everything in the flow that it cannot hold;
-        None where flows are not written in it."""
+        None where flows are not written in it. A second argument is a list that collects the losses instead."""
         return self._named("write")  # type: ignore[no-any-return]
 
     def _named(self, name: str) -> Any:
@@ -112,16 +112,28 @@ def notation_of(document: Json) -> Notation:
     raise InvalidFlow([Problem(path="", message=message)])
 
 
-def write(flow: Flow, kind: str) -> dict[str, Json]:
-    """The document of a notation that does what the flow does; compiling it gives the same results,
-    state and journal. InvalidFlow lists everything that the notation cannot hold."""
+def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[str, Json]:
+    """Return the document of a notation that does what the flow does.
+
+    Args:
+        flow: The flow to write.
+        kind: The notation.
+        losses: A list to which everything is added that the notation cannot hold.
+
+    Returns:
+        The document. Without losses it makes the same calls and gives the same value.
+
+    Raises:
+        InvalidFlow: With everything that the notation cannot hold, where `losses` is None.
+        NotFound: Where there is no such notation.
+    """
     found = NOTATIONS.get(kind) if isinstance(kind, str) else None
     writers = [name for name, known in NOTATIONS.items() if known.write is not None]
     if found is None or found.write is None:
         near = closest(kind, writers)
         why = None if near else f"there are {', '.join(writers)}"
         raise NotFound("notation that flows are written in", kind, suggestion=near, why=why)
-    return found.write(flow)
+    return found.write(flow, losses)
 
 
 def failures(ending: Any) -> list[dict[str, Json]]:

@@ -7,6 +7,7 @@ documents. Everything that a notation cannot hold is told at once, each with the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..codec.shape import set_fields
@@ -16,6 +17,8 @@ from ..expr.unlift import text_of, unlift
 from ..ir import Flow, Graph, Node, OnError, Policy, Retry, parts
 from ..ops import Call, Map
 from ..values import Json
+from .fields import variable
+from .reshaping import simplified, without_result_node
 
 Fields = dict[str, Json]
 Around = TypeVar("Around")
@@ -62,6 +65,7 @@ class FlowWriter(Generic[Around]):
         self.flow = flow
         self.problems: list[Problem] = []
         self.ids = set(ids(flow.body))
+        self.stands_for: dict[str, str] = {}  # paths of nodes that only the document has, and whose node they are
 
     def document(self) -> Fields:
         raise NotImplementedError
@@ -71,17 +75,34 @@ class FlowWriter(Generic[Around]):
         raise NotImplementedError
 
     @classmethod
-    def write(cls, flow: Flow) -> Fields:
-        """The document; InvalidFlow with everything that the notation cannot hold."""
-        writer = cls(flow)
+    def write(cls, flow: Flow, losses: list[Problem] | None = None) -> Fields:
+        """Return the document.
+
+        Args:
+            flow: The flow to write.
+            losses: A list to which everything is added that the notation cannot hold.
+
+        Returns:
+            A document that its reader accepts.
+
+        Raises:
+            InvalidFlow: With everything that the notation cannot hold, where `losses` is None.
+        """
+        writer = cls(without_result_node(replace(flow, body=simplified(flow.body))))
         document = writer.document()
-        if writer.problems:
-            raise InvalidFlow(dict.fromkeys(writer.problems))
+        problems = list(dict.fromkeys(writer.problems))
+        if losses is not None:
+            losses += problems
+        elif problems:
+            raise InvalidFlow(problems)
         return document
 
     # --- what is refused ------------------------------------------------------------------------
 
     def refuse(self, path: str, message: str) -> None:
+        for made, own in self.stands_for.items():
+            if path == made or path.startswith((f"{made}.", f"{made}/")):
+                path = own + path[len(made) :]
         self.problems.append(Problem(path=path, message=message))
 
     def refuse_unheld(self, node: Node, path: str) -> None:
@@ -174,6 +195,22 @@ class FlowWriter(Generic[Around]):
             self.refuse(path, f"how long a {self.kind} waits is a number, nothing that is worked out")
         return fields
 
+    def output_var(self, node: Node, path: str) -> Fields:
+        """The variable that keeps the node's output."""
+        writes = node.writes
+        if writes is None:
+            return {}
+        if isinstance(writes, Obj) and len(writes.fields) == 1 and writes.fields[0][1] == Ref("out", (node.id,)):
+            wrong: list[Problem] = []
+            variable(writes.fields[0][0], path, wrong)
+            for problem in wrong:
+                self.refuse(path, problem.message)
+            return {} if wrong else {"outputVar": writes.fields[0][0]}
+        self.refuse(
+            path, f"a {self.kind}'s node sets one variable, to its own output; use a node that computes the other value"
+        )
+        return {}
+
     def variables(self) -> Fields:
         """State as variables: untyped, and the last write stands."""
         found: Fields = {}
@@ -196,11 +233,6 @@ def only_in_a_directory(body: Graph, path: str = "") -> Iterator[Problem]:
         for _, part in parts(node.op):
             if isinstance(part, Graph):
                 yield from only_in_a_directory(part, f"{path}{node.id}/")
-
-
-def outputs(body: Graph) -> Expr:
-    """The object of all outputs, which is the value of a region that says nothing else."""
-    return Obj(tuple((node.id, Ref("out", (node.id,))) for node in body.nodes))
 
 
 def ids(body: Graph) -> Iterator[str]:
