@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"n8n"},
     {"fitting", "plan", "project", "runs"},  # L7
     {"definitions", "stored"},
-    {"chains", "compositions", "experiences"},
+    {"chains", "compositions", "experiences", "conversion"},
     {"jobs"},
     {"app"},
     {"toolchain", "composite", "runchain", "testing"},

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from .check import Checked
 from .config.limits import Limits, Retention
 from .config.workplace import Workplace
-from .definitions import Definitions, Loaded, rewritten
+from .conversion import Converted, converted
+from .definitions import Definitions, Loaded
 from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, check_run_id, new_run_id
 from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
@@ -235,12 +236,12 @@ class App(Selecting):
 
         return draw(self.load(source).flow, format)
 
-    def convert(self, source: Source, kind: str) -> dict[str, Json]:
-        """The definition in another notation, where it does the same; InvalidFlow lists everything
-        that the other one cannot hold."""
+    def convert(self, source: Source, kind: str, *, allow_loss: bool = False) -> Converted:
+        """Write the definition in another notation. Raise InvalidFlow with everything that the notation cannot hold;
+        with `allow_loss` convert the rest, and list it in the `losses` of the result."""
         loaded = self.load(source)
         self.ensure(loaded)
-        return {"kind": kind, **loaded.document} if loaded.kind == kind else rewritten(loaded, kind)
+        return converted(loaded, kind, allow_loss)
 
     # --- tools --------------------------------------------------------------------------------
 

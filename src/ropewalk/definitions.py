@@ -322,7 +322,7 @@ def places(loaded: Loaded) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     twice = set()
-    for path, source in _sources(loaded.flow.body, ""):
+    for path, source in node_sources(loaded.flow.body, ""):
         id = path.rpartition("/")[2]
         if id in found:
             twice.add(id)
@@ -331,48 +331,13 @@ def places(loaded: Loaded) -> dict[str, str]:
     return {id: place for id, place in found.items() if id not in twice}
 
 
-def rewritten(loaded: Loaded, kind: str) -> dict[str, Json]:
-    """The definition in another notation; InvalidFlow lists what that cannot hold, each at its place."""
-    from .dialects import write
-
-    try:
-        return write(loaded.flow, kind)
-    except InvalidFlow as exc:
-        raise InvalidFlow(_at_nodes(exc.problems, loaded)) from None
-
-
-def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:
-    """What a writer says of nodes, by their ids, each at the place of its node in the file."""
-    sources = dict(_sources(loaded.flow.body, ""))
-    found = []
-    for problem in problems:
-        way = problem.path
-        while way and way not in sources:
-            way = way.rpartition(".")[0]
-        told = problem if loaded.kind == "flow" else _unwrapped(problem, loaded.flow.body)
-        there = loaded.file is not None and (way in sources or told.path in loaded.file.data)
-        at = loaded.file.locate(sources.get(way) or told.path) if there else None
-        found.append(told if at is None else replace(told, place=at))
-    return found
-
-
-def _unwrapped(problem: Problem, body: Graph) -> Problem:
-    """What is told of a hidden node, told of the field that it stands for; of what is in it, without it."""
-    for node in body.nodes:
-        label = node.meta.labels.get("hidden", "") if node.meta.hidden else ""
-        if label and re.match(re.escape(node.id) + r"(?:[./]|$)", problem.path):
-            field = label.partition(":")[0]  # of "mode: loop"
-            path = problem.path[len(node.id) + 1 :] or field
-            return replace(problem, path=path, message=problem.message.removeprefix(f"{field}: "))
-    return problem
-
-
-def _sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:
+def node_sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:
+    """The path of each node by ids, and its place in the document."""
     for node in body.nodes:
         yield f"{path}{node.id}", node.meta.source
         for _, part in node_parts(node):
             if isinstance(part, Graph):
-                yield from _sources(part, f"{path}{node.id}/")
+                yield from node_sources(part, f"{path}{node.id}/")
 
 
 def _named(problem: Problem, typed_at: str) -> Problem:

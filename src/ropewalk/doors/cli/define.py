@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -89,16 +90,23 @@ def convert(
     *,
     to: Annotated[str, Parameter(name="--to", help="The notation: chain, flow, ...")],
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write to this file.")] = None,
+    allow_loss: Annotated[
+        bool, Parameter(negative=(), help="Convert what the notation can hold, and list on stderr what is lost.")
+    ] = False,
     json: Json = False,
     project: Project = None,
 ) -> Answer:
-    """Write a definition in another notation; what that cannot hold is told, all of it."""
+    """Write a definition in another notation, or list everything that it cannot hold."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        document = app.convert(source, to)
+        made = app.convert(source, to, allow_loss=allow_loss)
+        document = dict(made)
         text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
+        for loss in made.losses:
+            sys.stderr.write(f"lost: {render(loss)}\n")
+        lost: dict[str, Any] = {"losses": [problem_data(loss) for loss in made.losses]} if allow_loss else {}
         if output is None:
-            return Answer(data=document, text=text)
-        return Answer(data={"kind": to, "file": str(output)}, text=saved(output, text))
+            return Answer(data={"document": document, **lost} if allow_loss else document, text=text)
+        return Answer(data={"kind": to, "file": str(output), **lost}, text=saved(output, text))
 
     return with_app(work, near=source, project=project, store="memory")

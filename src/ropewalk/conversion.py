@@ -1,0 +1,71 @@
+"""A definition written in another notation, and what that leaves out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .definitions import Loaded, node_sources
+from .dialects import write
+from .errors import InvalidFlow, Problem
+from .ir import Graph
+from .values import Json
+
+
+class Converted(dict[str, Json]):
+    """A document that was converted to another notation. `losses` are the parts of the definition that it leaves out
+    or does differently: each a `Problem` with its place, empty unless `allow_loss` was set."""
+
+    losses: tuple[Problem, ...] = ()
+
+
+def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Converted:
+    """Return the definition in another notation.
+
+    Args:
+        loaded: The definition.
+        kind: The notation.
+        allow_loss: Convert what the notation can hold, and list the rest in `losses`.
+
+    Returns:
+        The document. Without losses it makes the same calls and gives the same value.
+
+    Raises:
+        InvalidFlow: With everything that the notation cannot hold, each at its place, unless `allow_loss` is set.
+        NotFound: Where there is no such notation.
+    """
+    if loaded.kind == kind:
+        return Converted({"kind": kind, **loaded.document})
+    losses: list[Problem] = []
+    made = Converted(write(loaded.flow, kind, losses))
+    made.losses = tuple(_at_nodes(losses, loaded))
+    if losses and not allow_loss:
+        raise InvalidFlow(made.losses)
+    return made
+
+
+def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:
+    """What a writer says of nodes, by their ids, each at the place of its node in the file."""
+    sources = dict(node_sources(loaded.flow.body, ""))
+    found = []
+    for problem in problems:
+        way = problem.path
+        while way and way not in sources:
+            way = way.rpartition(".")[0]
+        told = problem if loaded.kind == "flow" else _unwrapped(problem, loaded.flow.body)
+        there = loaded.file is not None and (way in sources or told.path in loaded.file.data)
+        at = loaded.file.locate(sources.get(way) or told.path) if there else None
+        found.append(told if at is None else replace(told, place=at))
+    return found
+
+
+def _unwrapped(problem: Problem, body: Graph) -> Problem:
+    """What is told of a hidden node, told of the field that it stands for; of what is in it, without it."""
+    for node in body.nodes:
+        label = node.meta.labels.get("hidden", "") if node.meta.hidden else ""
+        if label and re.match(re.escape(node.id) + r"(?:[./]|$)", problem.path):
+            field = label.partition(":")[0]  # of "mode: loop"
+            path = problem.path[len(node.id) + 1 :] or field
+            return replace(problem, path=path, message=problem.message.removeprefix(f"{field}: "))
+    return problem
