@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_written_is_told(project, command):
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        ("id: a, type: delay, delay: 5", "compositions have no delay nodes"),
+        ("id: a, type: wait, event: e", "compositions have no wait nodes"),
         (
             "id: a, type: loop, items: [1], maxIterations: 5, nodes: [{id: b, type: delay, delay: 5}]",
             "compositions have no word for 'maxIterations' of a loop",

@@ -65,8 +65,9 @@ def _composition() -> dict[str, Json]:
 def _composite() -> dict[str, Json]:
     mapping = {"type": ["object", "string"]}
     step = _object(composite_steps.FIELDS, {"tool": _OF[f.name], "inputMapping": mapping}, None, ("tool",))
-    steps = {"type": "array", "items": step, "minItems": 1}
-    return _object(composite.FIELDS, {"steps": steps}, "composite", ("name", "steps"))
+    made = _object(composite.FIELDS, {"steps": {"type": "array", "items": step}}, "composite", ("name", "steps"))
+    some: Json = {"properties": {"steps": {"minItems": 1}}}
+    return {**made, "anyOf": [some, {"required": ["kind"], "properties": {"kind": {"const": "composite"}}}]}
 
 
 _NODE: Final = {"$ref": "#/$defs/node"}

@@ -104,6 +104,20 @@ def as_block(node: Node, free: Callable[[str], str]) -> Node:
     return replace(node, op=Block(body=body), result=None)
 
 
+def in_order(body: Graph) -> tuple[list[Node], bool]:
+    """Return the nodes of a body in an order in which they can run, and whether it is the only one."""
+    if body.ordered or len(body.nodes) < 2:
+        return list(body.nodes), True
+    left, found, sure = list(body.nodes), list[Node](), True
+    while left:
+        done = {node.id for node in found}
+        ready = [node for node in left if body.needs[node.id] <= done]
+        sure = sure and len(ready) == 1
+        found.append(ready[0])
+        left.remove(ready[0])
+    return found, sure
+
+
 def repeats_alike(body: Graph) -> bool:
     """Whether iterations that run one after another do the same in a loop, where each sees what the one before
     wrote, as in a map, where all see the state from before it."""
