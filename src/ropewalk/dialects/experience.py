@@ -23,6 +23,8 @@ from .fields import Checker, Report, join, known_keys, say
 CONCURRENCY: Final = 4
 MAX_ITERS: Final = 100
 TYPES: Final = ("string", "number", "boolean", "object", "array", "null")
+ANY: Final = "any"
+"""The type of a state field that takes every value."""
 
 
 def version(value: Json, path: str, report: Report) -> Json:
@@ -47,7 +49,7 @@ DOCUMENT: Final[dict[str, Checker]] = {
 RUNTIME: Final[dict[str, Checker]] = {"concurrency": f.positive, "env": f.names}
 STATE: Final[dict[str, Checker]] = {"schema": f.mapping}
 FIELD: Final[dict[str, Checker]] = {
-    "type": f.one_of(TYPES),
+    "type": f.one_of((*TYPES, ANY)),
     "merge": f.one_of(tuple(REDUCERS)),
     "default": f.anything,
     "description": f.text,

@@ -10,16 +10,16 @@ from ..errors import ExpressionError, Problem
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
-from ..ops import Call, Loop, Map, Wait
+from ..ops import Call, Compute, Loop, Map, Sleep, Wait
 from ..values import Json, closest
 from .agent import agent_options
 from .agent_flow import agent_loop
-from .experience import CONCURRENCY, MAX_ITERS, ExperienceDocument, Part
+from .experience import ANY, CONCURRENCY, MAX_ITERS, ExperienceDocument, Part
 from .experience_edges import OK, Edge, Way, edges_by_region, ways
 from .experience_nodes import ExperienceNode, path_in, retry_of
 from .fields import Report, join, say
 
-ROOTS: Final = frozenset(("input", "state", "output", "item", "index", "iteration", "secret"))
+ROOTS: Final = frozenset(("input", "state", "output", "item", "index", "iteration", "error", "secret"))
 LABELS: Final = {
     "args": "args",
     "items": "for_each.source",
@@ -32,6 +32,12 @@ LABELS: Final = {
     "timeout": "timeout",
     "writes": "writes",
     "initial": "prompt",
+    "when": "when",
+    "value": "value",
+    "seconds": "delay",
+    "compute": "value",
+    "sleep": "delay",
+    "policy.on_error.value": "on_error.value",
 }
 TOOL_FIELD: Final = {"tool": "impl", "experience": "impl", "dataset": "source", "call": "tool"}
 LOOP_LABELS: Final = {"again": "until", "limit": "max_iters"}
@@ -193,19 +199,24 @@ class ExperienceCompiler:
             op=self._op(node, own, way, item or node.each),
             result=Ref("out", (own, "answer")) if node.kind == "agent" else None,
             writes=self._writes(node, own),
-            policy=_policy(node),
+            policy=self._policy(node),
             meta=about,
         )
+        when = self.expression(node.get("when"), join(node.path, "when")) if "when" in node.fields else None
         if each is None:
-            return _reached(one, way)
+            return _reached(replace(one, when=when), way)
         items = self.value(each.get("source"), join(node.path, "for_each.source"))
         body = Graph(nodes=(one,), result=Ref("out", (own, *_output(node))), ordered=True)
         limit = int(each.get("concurrency", self.document.concurrency or CONCURRENCY))
-        return _reached(Node(id=node.id, op=Map(items=items, body=body, limit=limit), meta=about), way)
+        return _reached(Node(id=node.id, op=Map(items=items, body=body, limit=limit), when=when, meta=about), way)
 
     def _op(self, node: ExperienceNode, own: str, way: Way, item: bool) -> Op:
         if node.kind == "agent":
             return self._agent(node, own)
+        if node.kind == "value":
+            return Compute(value=self.value(node.get("value"), join(node.path, "value")))
+        if node.kind == "delay":
+            return Sleep(seconds=Lit(node.get("delay", 0) / 1000))
         return self._wait(node) if node.kind == "wait" else self._call(node, way, item)
 
     def _call(self, node: ExperienceNode, way: Way, item: bool) -> Call:
@@ -240,6 +251,12 @@ class ExperienceCompiler:
             for key in ("event", "approval")
         )
         return Wait(event=event, approval=approval, timeout=Lit(timeout / 1000) if timeout else None)
+
+    def _policy(self, node: ExperienceNode) -> Policy:
+        given = node.get("on_error")
+        if given is not None and given.get("policy") == "fallback":
+            return Policy(on_error=OnError(value=self.value(given.get("value"), join(node.path, "on_error.value"))))
+        return _policy(node)
 
     def _writes(self, node: ExperienceNode, own: str) -> Expr | None:
         if node.kind == "tool":
@@ -325,13 +342,15 @@ def _policy(node: ExperienceNode) -> Policy:
     if given["policy"] == "skip":
         silent = node.kind != "tool" and bool(node.get("writes"))  # the null in its place is not written
         return Policy(on_error=OnError(reported=True, writes=not silent))
+    if given["policy"] == "continue":
+        return Policy(on_error=OnError(reported=True))
     attempts, delay, linear = retry_of(given)
     return Policy(retry=Retry(attempts=attempts, delay=delay, factor=2.0, linear=linear))
 
 
 def _channel(declared: dict[str, Json]) -> Channel:
     return Channel(
-        schema={"type": declared["type"]} if declared.get("type") else None,
+        schema={"type": declared["type"]} if declared.get("type") not in (None, "", ANY) else None,
         reduce=str(declared.get("merge") or "last_wins"),
         initial=declared.get("default"),
         present="default" in declared,

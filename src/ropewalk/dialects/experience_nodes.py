@@ -14,10 +14,10 @@ from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
 from .nodes import is_schema
 
-KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "wait")
+KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "wait", "value", "delay")
 GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "_env")
 """What a module is given beside its own arguments, under these names."""
-POLICIES: Final = ("fail_run", "skip", "retry")
+POLICIES: Final = ("fail_run", "skip", "retry", "continue", "fallback")
 BACKOFFS: Final = ("linear", "exponential")
 
 
@@ -69,6 +69,9 @@ NODE: Final[dict[str, Checker]] = {
     "event": f.name,
     "approval": f.name,
     "timeout": f.number,
+    "when": f.condition,
+    "value": f.anything,
+    "delay": f.number,
 }
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "impl": ("tool", "experience"),
@@ -83,9 +86,13 @@ ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "event": ("wait",),
     "approval": ("wait",),
     "timeout": ("wait",),
+    "value": ("value",),
+    "delay": ("delay",),
 }
 NEEDED: Final = {"tool": "impl", "dataset": "source", "call": "tool", "experience": "impl", "agent": "prompt"}
+NEEDED |= {"value": "value", "delay": "delay"}
 WRITES: Final = {"dataset": (1, 1), "call": (0, 1), "experience": (0, 1), "agent": (0, 1), "wait": (0, 1)}
+WRITES |= {"value": (0, 1), "delay": (0, 0)}
 """How many fields of the state a node of this kind writes, at least and at most."""
 
 FOR_EACH: Final[dict[str, Checker]] = {"source": f.anything, "concurrency": f.positive}
@@ -94,7 +101,10 @@ ON_ERROR: Final[dict[str, Checker]] = {
     "attempts": f.positive,
     "backoff": f.one_of(BACKOFFS),
     "base_ms": f.number,
+    "value": f.anything,
 }
+OF_POLICY: Final = {"value": "fallback"}
+"""The fields of an error policy that are not for `retry`."""
 SOURCES: Final = {
     "file": ("format",),
     "sqlite": ("query",),
@@ -166,7 +176,7 @@ def list_of(value: Json, path: str, report: Report) -> Iterator[tuple[str, Json]
 
 def node_of(value: Json, path: str, report: Report, what: str = "an object") -> ExperienceNode:
     """Read one node."""
-    given = object_of(value, NODE, path, report, required=("id", "kind"), what=what)
+    given = object_of(value, NODE, path, report, required=("id", "kind"), nulls=("value",), what=what)
     if "on_error" in given:
         given["on_error"] = _on_error(given["on_error"], join(path, "on_error"), report)
     if "for_each" in given:
@@ -212,13 +222,18 @@ def _a(kind: str) -> str:
 def _on_error(value: Json, path: str, report: Report) -> dict[str, Json]:
     """`skip` or `{policy: skip}` -> `{policy: skip}`."""
     if isinstance(value, str):
-        return {"policy": f.one_of(POLICIES)(value, path, report)}
-    given = object_of(
-        value, ON_ERROR, path, report, required=("policy",), what=f"one of {', '.join(POLICIES)}, or an object"
-    )
+        policy = f.one_of(POLICIES)(value, path, report)
+        if policy == "fallback":
+            say(report, path, "needs the value that stands in: {policy: fallback, value: ...}")
+        return {"policy": policy}
+    what = f"one of {', '.join(POLICIES)}, or an object"
+    given = object_of(value, ON_ERROR, path, report, required=("policy",), nulls=("value",), what=what)
     for key in given:
-        if key != "policy" and given.get("policy", "retry") not in ("retry", ""):
-            say(report, join(path, key), f"only the policy retry has {key}, this one is {given['policy']}")
+        of = OF_POLICY.get(key, "retry")
+        if key != "policy" and given.get("policy", of) not in (of, ""):
+            say(report, join(path, key), f"only the policy {of} has {key}, this one is {given['policy']}")
+    if given.get("policy") == "fallback" and "value" not in given:
+        say(report, join(path, "value"), "required for the policy fallback")
     return given
 
 
