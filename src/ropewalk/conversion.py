@@ -9,7 +9,8 @@ from dataclasses import replace
 from .definitions import Loaded, node_sources
 from .dialects import write
 from .errors import InvalidFlow, Problem
-from .ir import Graph
+from .expr.ast import Obj, Ref
+from .ir import Flow, Graph
 from .values import Json
 
 
@@ -38,11 +39,20 @@ def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Converted:
     if loaded.kind == kind:
         return Converted({"kind": kind, **loaded.document})
     losses: list[Problem] = []
-    made = Converted(write(loaded.flow, kind, losses))
+    made = Converted(write(_with_value(loaded), kind, losses))
     made.losses = tuple(_at_nodes(losses, loaded))
     if losses and not allow_loss:
         raise InvalidFlow(made.losses)
     return made
+
+
+def _with_value(loaded: Loaded) -> Flow:
+    """The flow, whose result is the value of its notation: that of an experience is its final state."""
+    flow = loaded.flow
+    if loaded.kind != "experience":
+        return flow
+    state = Obj(tuple((name, Ref("state", (name,))) for name in flow.state))
+    return replace(flow, body=replace(flow.body, result=state))
 
 
 def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:

@@ -149,6 +149,7 @@ def test_an_experience_has_edges_loops_and_pipelines() -> None:
             return f.options(name="mail", reported=True).call(count, of=[page])
 
         f.options(name="mails").for_each(hits, mail, concurrency=4)
+        f.result(None)
     document = document_of(f, "experience")
     assert document["state"]["schema"] == {
         "seen": {"type": "string", "default": ""}, "n": {"type": "number"},
@@ -178,22 +179,43 @@ def test_what_experiences_cannot_hold_is_told_at_once() -> None:
         f.options(into=n).call("server:count")
         f.result(n)
     assert "in this order" in refusals(f, "experience")
-    with flow("kept") as f:
-        n = f.state("n", {"type": "number"})
-        f.options(into=n, reported=True).call("server:count")
-        f.result(n)
-    assert "writes nothing" in refusals(f, "experience")
     with flow("much", x=str) as f:
         f.settings(timeout=3)
-        f.state("any", initial=1)
-        a = f.options(when=f.input.x == "a", timeout=1).call(fetch, url="a")
-        f.options(fallback="x", name="b-c").call(fetch, url=a)
-        f.when(a == 1, 1, 2)
-        f.result(a)
+        f.state("any", {"type": "integer"}, initial=1)
+        a = f.options(timeout=1).call(fetch, url="a")
+        f.options(fallback="x", attempts=2, name="b-c").call(fetch, url=a)
+        with f.options(fallback=1).block():
+            f.call(fetch, url="a")
     told = refusals(f, "experience")
-    for part in ("limit of time", "type of its input", "declared as one of", "another thing", "skipped and reported",
-                 "letters, digits", "branch", "gives its state"):  # fmt: skip
+    for part in ("limit of time", "type of its input", "declared as one of", "tried again, or", "not for a block",
+                 "letters, digits"):  # fmt: skip
         assert part in told, part
+
+
+def test_an_experience_says_conditions_choices_values_and_fallbacks() -> None:
+    with flow("order") as f:
+        n = f.state("n", initial=0)
+        f.options(into=n, reported=True, when=f.input.x == "a").call("server:count")
+        f.options(fallback=lambda error: {"why": error.message}).call("server:count")
+        f.options(name="chosen").when(n == 1, lambda: f.options(name="yes").call("server:count"), 2)
+        f.sleep(0.25)
+        f.result({"n": n})
+    document = document_of(f, "experience")
+    assert document["state"]["schema"] == {"n": {"type": "any", "default": 0}}
+    nodes = {node.pop("id"): node for node in document["graph"]["nodes"]}
+    assert nodes == {
+        "count": {"kind": "call", "tool": "server:count", "when": '$input.x == "a"', "writes": ["n"],
+                  "on_error": "continue"},
+        "count_2": {"kind": "call", "tool": "server:count",
+                    "on_error": {"policy": "fallback", "value": {"why": "$error.message"}}},
+        "chosen_if": {"kind": "value", "value": "${$state.n == 1 == true}"},
+        "yes": {"kind": "call", "tool": "server:count", "when": "$output.chosen_if == true"},
+        "chosen": {"kind": "value", "value": "${$output.chosen_if == true ? $output.yes : 2}"},
+        "sleep": {"kind": "delay", "delay": 250},
+    }  # fmt: skip
+    assert [(edge["from"], edge["to"]) for edge in document["graph"]["edges"]] == [
+        ("count", "count_2"), ("count_2", "chosen_if"), ("chosen_if", "yes"), ("yes", "chosen"), ("chosen", "sleep"),
+    ]  # fmt: skip
 
 
 def test_tools_of_a_directory_stay_there() -> None:
@@ -273,5 +295,4 @@ def test_refusals_call_nodes_as_the_document_does() -> None:
     composition = {"kind": "composition", "nodes": merged, "outputSchema": {"type": "object"}}
     with pytest.raises(InvalidFlow) as refused:
         write(NOTATIONS["composition"].compile(composition).flow, "experience")
-    assert "m: experiences have no merge nodes" in str(refused.value)
     assert "outputSchema has no place in an experience" in str(refused.value)

@@ -19,7 +19,7 @@ from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait, in_milli
 from ..values import Json
 from .chain import DEFAULTS
 from .chain_write_policy import strategy
-from .reshaping import as_block, at_once, outputs, repeats_alike, unchecked
+from .reshaping import as_block, at_once, in_order, outputs, repeats_alike, unchecked
 from .writing import POLICY, Fields, FlowWriter, milliseconds
 
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
@@ -57,7 +57,7 @@ class ChainWriter(FlowWriter[Around]):
 
     def document(self) -> dict[str, Json]:
         flow = self.flow
-        self.body = body = at_once(unchecked(flow.body))
+        self.body = body = _one_by_one(at_once(unchecked(flow.body)))
         fields: Fields = {"kind": "chain", "name": flow.name}
         rounds = _rounds(body)
         if rounds is not None:
@@ -296,6 +296,15 @@ class ChainWriter(FlowWriter[Around]):
             case "status":
                 return self.status(ref, path)
         return ref
+
+
+def _one_by_one(body: Graph) -> Graph:
+    """A graph as a sequence, where it has but one order and goes on after a failure, which a dag does not."""
+    continues = any(node.policy.on_error is not None and node.policy.on_error.reported for node in body.nodes)
+    nodes, sure = in_order(body)
+    if body.ordered or not continues or not sure or nodes != list(body.nodes):
+        return body
+    return replace(body, nodes=tuple(replace(node, after=frozenset()) for node in nodes), ordered=True)
 
 
 def _rounds(body: Graph) -> Loop | None:

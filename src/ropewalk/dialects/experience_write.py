@@ -1,35 +1,42 @@
 """Flows as experience graphs: tool calls with edges between them, and a declared state.
 
-An experience gives its state, so a flow that gives anything else is refused; so is what has no place in
-the graph of one: values that are only computed, choices, pauses, fallbacks, limits of time.
+An experience gives its state, so the result of a flow that gives anything else is kept in the field `result`.
+Refused are timeouts, policies of blocks, several nodes per item, and jumps.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref
 from ..frozen import dataclass
-from ..ir import Channel, Graph, Node, OnError
-from ..ops import Call, Loop, Map, Wait
+from ..ir import Channel, Graph, Node, OnError, bodies, nodes_of
+from ..ops import Block, Call, Compute, Loop, Map, Sleep, Wait
 from ..values import Json
 from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
-from .experience import CONCURRENCY, MAX_ITERS, TYPES
-from .reshaping import outputs
+from .experience import ANY, CONCURRENCY, MAX_ITERS, TYPES
+from .experience_shape import Shaper
+from .reshaping import RESULT, unchecked
 from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items, milliseconds
 
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
-    Node: ("id", "op", "after", "writes", "policy", "meta"),
+    Node: ("id", "op", "after", "when", "writes", "policy", "meta"),
     Call: ("tool", "args"),
+    Compute: ("value",),
+    Sleep: ("seconds",),
     Map: ("items", "body", "limit", "most"),
     Loop: ("body", "limit", "again", "collect"),
     **POLICY,
     OnError: ("value", "reported", "writes"),
 }
-ROOTS: Final = {"input": "input", "state": "state", "item": "item", "index": "index", "round": "iteration"}
-CHOSEN: Final = "what an edge asks for (when) is another thing than a node's own condition; put it into the tool"
+ROOTS: Final = {name: name for name in ("input", "state", "item", "index", "error")} | {"round": "iteration"}
+KEPT: Final = Obj(((RESULT, Ref("out", (RESULT,))),))
+LEAVES: Final = (Call, Compute, Sleep, Wait)
+NOTHING: Final[Fields] = {"kind": "value", "value": None}
+"""A node that gives null, in place of a node that an experience cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,11 @@ class ExperienceWriter(FlowWriter[Around]):
     kind, held = "experience", HELD
 
     def document(self) -> Fields:
-        flow, body = self.flow, self.flow.body
-        self.concurrency = CONCURRENCY if body.ordered else body.limit or max(len(body.nodes), CONCURRENCY)
+        flow = self.flow
+        if flow.output_schema is not None:
+            self.refuse("output_schema", "outputSchema has no place in an experience")
+        self.concurrency = _width(unchecked(flow.body))
+        body = self._with_result(Shaper(self.free, self.refuse).shaped(unchecked(flow.body)))
         self.loops: list[Fields] = []
         self.pipelines: list[Fields] = []
         self.nodes: list[Fields] = []
@@ -57,10 +67,11 @@ class ExperienceWriter(FlowWriter[Around]):
         for what, there in (("timeout", flow.timeout), ("input_schema", flow.input_schema)):
             if there is not None:
                 self.refuse(what, f"an experience has {NO_TIMEOUT if what == 'timeout' else 'no type of its input'}")
-        self._result(body)
         self._order(body)
         self.region(body, Around())
         schema = {name: self._field(name, channel) for name, channel in flow.state.items()}
+        if body.result == KEPT:
+            schema[RESULT] = {"type": ANY}
         runtime = {"runtime": {"concurrency": self.concurrency}} if self.concurrency != CONCURRENCY else {}
         graph: Fields = {"nodes": [*self.nodes, *self.inside["loop"], *self.inside["pipeline"]]}
         for key, parts in (("edges", self.edges), ("loops", self.loops), ("pipelines", self.pipelines)):
@@ -69,25 +80,34 @@ class ExperienceWriter(FlowWriter[Around]):
         start: Fields = {"kind": "experience", "name": flow.name, "version": "0.1.0"}
         return {**start, **runtime, "state": {"schema": schema}, "graph": graph}
 
-    def _result(self, body: Graph) -> None:
-        values = [value for _, value in body.result.fields] if isinstance(body.result, Obj) else [body.result]
-        stored = all(isinstance(value, Ref) and value.root == "state" for value in values)
-        if not stored and body.result not in (NULL, outputs(body)):
-            self.refuse("result", "an experience gives its state: write the result into one of its fields")
+    def _with_result(self, body: Graph) -> Graph:
+        """The graph with a node that keeps the result in the state, where the result is not the state."""
+        state = Obj(tuple((name, Ref("state", (name,))) for name in self.flow.state))
+        if body.result in (NULL, Ref("state"), state):
+            return body
+        if RESULT in self.flow.state or RESULT in self.ids:
+            self.refuse("result", f"{RESULT!r} is already the id of a node or the name of a field; rename it")
+            return replace(body, result=NULL)
+        everything = frozenset(node.id for node in body.nodes)
+        last = Node(id=RESULT, op=Compute(value=body.result), after=everything, writes=KEPT)
+        return replace(body, nodes=(*body.nodes, last), result=KEPT)
 
     def _order(self, body: Graph) -> None:
         """An experience lists its nodes, then its loops, then its pipelines: writes fold in this order."""
-        kinds = [1 if _is_loop(n) else 2 if _is_pipeline(n) else 0 for n in body.nodes]
-        if self.flow.state and not body.ordered and kinds != sorted(kinds):
+        others = [node for node in body.nodes if node.writes != KEPT]  # which nothing else writes
+        writers = [node for node in others if any(inner.writes is not None for inner in _within(node))]
+        kinds = [1 if _is_loop(n) else 2 if _is_pipeline(n) else 0 for n in writers]
+        if self.flow.state and kinds != sorted(kinds):
             self.refuse(
                 "", "writes in an experience fold nodes first, then loops, then pipelines; write it in this order"
             )
 
     def _field(self, name: str, channel: Channel) -> Fields:
         schema = channel.schema
-        kind = schema.get("type") if isinstance(schema, dict) and len(schema) == 1 else None
-        if kind == "integer" or kind not in TYPES:
+        kind = ANY if schema is None else schema.get("type") if isinstance(schema, dict) and len(schema) == 1 else None
+        if kind not in (*TYPES, ANY):
             self.refuse(f"state.{name}", f"a state field of an experience is declared as one of {', '.join(TYPES)}")
+            kind = ANY
         fields: Fields = {"type": kind}
         if channel.reduce != "last_wins":
             fields["merge"] = channel.reduce
@@ -111,14 +131,21 @@ class ExperienceWriter(FlowWriter[Around]):
             self._agent(node, agent, around)
             return
         self._sound(node, path)
-        if isinstance(op, (Call, Wait)):
-            self.nodes.append({"id": node.id, **self._leaf(node, around)})
+        if isinstance(op, LEAVES):
+            self.nodes.append({"id": node.id, **self._leaf(node, around), **self._when(node, path, around)})
         elif isinstance(op, Map):
             self._map(node, op, around)
         elif isinstance(op, Loop):
             self._loop(node, op, around)
         else:
             self.refuse_op(node, path, "its nodes call tools and wait")
+            self._nothing(node)
+
+    def _nothing(self, node: Node) -> None:
+        self.nodes.append({"id": node.id, **NOTHING})
+
+    def _when(self, node: Node, path: str, around: Around) -> Fields:
+        return {} if node.when is None else {"when": self.condition(node.when, f"{path}.when", around)}
 
     def _sound(self, node: Node, path: str) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", node.id, re.ASCII):
@@ -127,30 +154,41 @@ class ExperienceWriter(FlowWriter[Around]):
             self.refuse_hidden(node, path)
         if node.gate is not None:
             self.refuse(path, "a gate has no place in an experience")
-        if node.when is not None:
-            self.refuse(path, CHOSEN)
-        self.refuse_unheld(replace(node, gate=None, when=None), path)
+        self.refuse_unheld(replace(node, gate=None), path)
 
     def _leaf(self, node: Node, around: Around) -> Fields:
         path = f"{around.path}{node.id}"
-        if isinstance(node.op, Call):
+        op: Any = node.op
+        if isinstance(op, Call):
             return self._call(node, around)
-        fields: Fields = {"kind": "wait", **self.wait(node, f"{path}.timeout", around)}
+        if isinstance(op, Compute):
+            fields: Fields = {"kind": "value", "value": self.value(op.value, f"{path}.value", around)}
+        elif isinstance(op, Sleep):
+            fields = {"kind": "delay", "delay": self._delay(op.seconds, path)}
+        else:
+            fields = {"kind": "wait", **self.wait(node, f"{path}.timeout", around)}
         if node.meta.description:
             fields["description"] = node.meta.description
         writes = self._writes(node, path)
-        if "output" in writes:
-            self.refuse(path, "a wait in an experience writes all that was sent, not a part of it")
+        if "output" in writes or (writes and isinstance(op, Sleep)):
+            self.refuse(path, f"{_called(op)} in an experience writes all that it gives, not a part of it")
+            writes = {}
         return fields | writes | self._on_error(replace(node, policy=replace(node.policy, timeout=None)), path, around)
+
+    def _delay(self, seconds: Expr, path: str) -> Json:
+        if isinstance(seconds, Lit):
+            return milliseconds(seconds.value)
+        self.refuse(path, "how long an experience waits is a number, nothing that is worked out")
+        return 0
 
     def _call(self, node: Node, around: Around) -> Fields:
         path = f"{around.path}{node.id}"
         assert isinstance(node.op, Call)
         fields: Fields = {"kind": "call", "tool": node.op.tool}
         args = self.value(node.op.args, f"{path}.args", around)
-        if args:
-            fields["args"] = args
-        if args is not None and not isinstance(args, dict):
+        if isinstance(args, dict):
+            fields |= {"args": args} if args else {}
+        elif args is not None:
             self.refuse(f"{path}.args", "the arguments in an experience are an object, not a reference to one")
         if node.meta.description:
             fields["description"] = node.meta.description
@@ -193,15 +231,9 @@ class ExperienceWriter(FlowWriter[Around]):
         if policy.timeout is not None:
             self.refuse(path, "a node of an experience has no limit of time")
         if policy.on_error is not None:
-            if policy.on_error.value != NULL or not policy.on_error.reported or policy.retry.attempts > 1:
-                self.refuse(
-                    path, "a node of an experience fails the run, or is skipped and reported, or is tried again"
-                )
-            elif policy.on_error.writes and node.writes is not None:
-                self.refuse(path, "a node of an experience that failed writes nothing (skip)")
-            elif node.id in around.needed:
-                self.refuse(path, "an experience skips whatever waits for a node that failed (skip)")
-            return {"on_error": "skip"}
+            if policy.retry.attempts > 1:
+                self.refuse(path, "a node of an experience is tried again, or its failure is handled, not both")
+            return {"on_error": self._handled(node, policy.on_error, path, around)}
         retry = policy.retry
         if retry.attempts < 2:
             return {}
@@ -211,17 +243,34 @@ class ExperienceWriter(FlowWriter[Around]):
         said: Fields = {"policy": "retry", "attempts": retry.attempts, "base_ms": milliseconds(retry.delay)}
         return {"on_error": {**said, **({"backoff": "linear"} if retry.linear else {})}}
 
+    def _handled(self, node: Node, on_error: OnError, path: str, around: Around) -> Json:
+        """What a failure leads to, when the node is not tried again."""
+        writes = node.writes is not None
+        if not on_error.reported:
+            if writes and not on_error.writes:
+                self.refuse(path, "what stands in for a failed node of an experience is written like its output")
+            return {"policy": "fallback", "value": self.value(on_error.value, f"{path}.on_error", around)}
+        if on_error.value != NULL:
+            self.refuse(path, "a node of an experience whose failure is reported gives null (skip, continue)")
+        if node.id not in around.needed and not (writes and on_error.writes):
+            return "skip"
+        if writes and not on_error.writes:
+            self.refuse(path, "an experience skips whatever waits for a node that failed (skip)")
+        return "continue"
+
     def _map(self, node: Node, op: Map, around: Around) -> None:
         path = f"{around.path}{node.id}"
         body, inside = op.body, Around(f"{path}/", frozenset(id for needs in op.body.needs.values() for id in needs))
         if node.writes is not None or node.policy != Node(id="", op=op).policy:
             self.refuse(path, "what is done per item has policies and writes, and the whole of it none")
         for inner in body.nodes:
-            if not isinstance(inner.op, (Call, Wait)):
+            if not isinstance(inner.op, LEAVES):
                 self.refuse_op(inner, f"{path}/{inner.id}", "per item it calls tools and waits")
+                self._nothing(node)
                 return
         if not body.nodes or body.result != Ref("out", (body.nodes[-1].id,)):
             self.refuse(path, "what is done per item gives what its last call gave, and computes nothing after it")
+            self._nothing(node)
             return
         items = self.value(first_items(op), f"{path}.items", around)
         if op.limit is None:
@@ -229,10 +278,14 @@ class ExperienceWriter(FlowWriter[Around]):
         if len(body.nodes) == 1:
             width = {} if op.limit == self.concurrency else {"concurrency": op.limit}
             [call] = body.nodes
+            if call.when is not None:
+                self.refuse(path, "per item an experience calls a tool always; put the condition into the items")
             self._sound(replace(call, id=node.id), path)
-            fields = self._leaf(call, inside)
+            fields = {**self._leaf(call, inside), **self._when(node, path, around)}
             self.nodes.append({"id": node.id, **fields, "for_each": {"source": items, **width}})
             return
+        if node.when is not None:
+            self.refuse(path, "a pipeline or a loop of an experience has no condition")
         if op.limit != self.concurrency:
             self.refuse(path, f"a pipeline runs as many items at once as the whole experience: {self.concurrency}")
         if not body.ordered:
@@ -240,14 +293,20 @@ class ExperienceWriter(FlowWriter[Around]):
         stages: list[Json] = []
         for inner in body.nodes:
             self._sound(inner, f"{path}/{inner.id}")
-            self.inside["pipeline"].append({"id": inner.id, **self._leaf(inner, inside)})
+            own = {**self._leaf(inner, inside), **self._when(inner, f"{path}/{inner.id}", inside)}
+            self.inside["pipeline"].append({"id": inner.id, **own})
             stages.append(inner.id)
         self.pipelines.append({"id": node.id, "items": items, "stages": stages})
 
     def _loop(self, node: Node, op: Loop, around: Around) -> None:
         path = f"{around.path}{node.id}"
+        if node.when is not None:
+            self.refuse(path, "a pipeline or a loop of an experience has no condition")
         if op.collect:
             self.refuse(path, "a loop in an experience gives what its last round gave, not the list of all rounds")
+        if op.items is not None or op.until is not None or op.initial is not None or not op.body.nodes:
+            self._nothing(node)
+            return
         if around.path:
             self.refuse(path, "loops in an experience are at its top")
         given = Obj(tuple((inner.id, Ref("out", (inner.id, *self.ways.get(inner.id, ())))) for inner in op.body.nodes))
@@ -294,6 +353,25 @@ def _nearest(id: str, body: Graph) -> set[str]:
             above.add(one)
             stack.extend(body.needs[one])
     return found - above
+
+
+def _width(body: Graph) -> int:
+    """How many nodes run at once: the widest block counts."""
+    found = [CONCURRENCY]
+    if not body.ordered:
+        found = [body.limit or max(len(body.nodes), CONCURRENCY)]
+    blocks = [node.op.body for node in body.nodes if isinstance(node.op, Block) and not node.op.body.ordered]
+    return max(found + [min(block.limit or len(block.nodes), len(block.nodes)) for block in blocks])
+
+
+def _within(node: Node) -> Iterator[Node]:
+    yield node
+    for body in bodies(node):
+        yield from nodes_of(body)
+
+
+def _called(op: Any) -> str:
+    return {Wait: "a wait", Compute: "a value", Sleep: "a delay"}[type(op)]
 
 
 def _is_loop(node: Node) -> bool:
