@@ -191,6 +191,22 @@ def test_what_another_notation_cannot_hold_is_told_at_its_line_and_in_the_words_
 LOOPING = "kind: chain\nmode: loop\nuntil: $iteration > 1\nnodes:\n  - {id: a, type: delay, delay: 5}\n"
 
 
+def test_losses_are_listed_and_the_rest_is_converted(project):
+    project.write(
+        "c.yaml", "kind: chain\nnodes:\n  - {id: w, type: wait, event: e}\n  - {id: a, type: tool, tool: upper}\n"
+    )
+    assert project("convert", "c.yaml", "--to", "composition").code == 3
+    done = project("convert", "c.yaml", "--to", "composition", "--allow-loss", "-o", "out.yaml")
+    assert done.code == 0
+    assert "lost: c.yaml:3:5: w: compositions have no wait nodes" in done.err
+    assert project("validate", "out.yaml").code == 0
+    told = project("convert", "c.yaml", "--to", "composition", "--allow-loss", "--json").data
+    assert [(loss["path"], loss["line"], loss["message"]) for loss in told["losses"]] == [
+        ("w", 3, "compositions have no wait nodes")
+    ]
+    assert [node["id"] for node in told["document"]["nodes"]] == ["w", "a", "result"]
+
+
 def test_the_node_that_a_chain_in_loop_mode_is_made_of_is_told_of_nowhere(project):
     project.write("c.yaml", LOOPING)
     composition, experience, composite = (
@@ -199,7 +215,7 @@ def test_the_node_that_a_chain_in_loop_mode_is_made_of_is_told_of_nowhere(projec
     assert "c.yaml:2:7: mode: loop has no place in a composition" in composition
     assert "per item" not in composition
     assert "c.yaml:2:7: mode: loop has no place in an experience" in experience
-    assert "c.yaml:5:5: a: experiences have no delay nodes" in experience
+    assert "c.yaml:2:7: mode: experiences have no word for a test after each round (until)" in experience
     assert "c.yaml:2:7: mode: composites have no loop nodes" in composite
     assert "rounds" not in composition + experience + composite
 
@@ -213,7 +229,6 @@ def test_an_experience_is_asked_for_in_no_words_of_python(project):
     project.write("c.yaml", "kind: chain\ntimeout: 5\nmode: loop\nnodes:\n  - {id: b, type: delay, delay: 5}\n")
     told = project("convert", "c.yaml", "--to", "experience").err
     assert "c.yaml:2:10: timeout: an experience has no limit of time" in told
-    assert "result: an experience gives its state: write the result into one of its fields\n" in told
 
 
 def test_what_is_wrong_with_the_until_of_a_chain_is_told_at_its_line(project):

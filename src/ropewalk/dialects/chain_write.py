@@ -209,6 +209,10 @@ class ChainWriter(FlowWriter[Around]):
         return self.value(Fn("*", (seconds, Lit(1000))), f"{around.path}delay", around)
 
     def _block(self, id: str, body: Graph, around: Around) -> Fields:
+        nodes, sure = in_order(body)
+        if not body.ordered and sure and len(nodes) > 1:  # each waits for the one before
+            apart = tuple(replace(node, after=frozenset()) for node in nodes)
+            body = replace(body, nodes=apart, ordered=True, limit=None)
         if body.ordered:  # as a branch that is always taken
             return {"type": "condition", "condition": True, "then": self.line(id, "value", body, around)}
         if body.result != outputs(body):
@@ -283,6 +287,7 @@ class ChainWriter(FlowWriter[Around]):
             case "out":
                 if ref.path[0] in around.apart:
                     self.refuse(path, f"reads {ref.path[0]!r}, which runs at the same time in a chain")
+                    return NULL
                 return self.output(ref)
             case "state":
                 if ref.path[:1] == ("iteration",) and around.round:

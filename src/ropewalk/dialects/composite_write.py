@@ -65,7 +65,7 @@ class CompositeWriter(FlowWriter[Around]):
         nodes, sure = in_order(body)
         if not sure:
             self.refuse(
-                around.path.rstrip("/"),
+                around.path.rstrip("/") or "nodes",
                 "a composite's steps run one after another, not as soon as what they use is there",
             )
         for node in nodes:

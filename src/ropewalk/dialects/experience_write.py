@@ -99,7 +99,7 @@ class ExperienceWriter(FlowWriter[Around]):
         kinds = [1 if _is_loop(n) else 2 if _is_pipeline(n) else 0 for n in writers]
         if self.flow.state and kinds != sorted(kinds):
             self.refuse(
-                "", "writes in an experience fold nodes first, then loops, then pipelines; write it in this order"
+                "nodes", "writes in an experience fold nodes first, then loops, then pipelines; write it in this order"
             )
 
     def _field(self, name: str, channel: Channel) -> Fields:
