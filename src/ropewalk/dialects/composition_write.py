@@ -215,7 +215,8 @@ class CompositionWriter(FlowWriter[Around]):
         if found is None:  # as a choice that is always made
             return {"type": "conditional", "condition": True, **self._plain("then", value, path, around)}
         type_, config, source = found
-        here = source == self.named(around.data, path, around)
+        # Where a step before may be skipped, the data has no reference of its own.
+        here = isinstance(around.data, Ref) and source == self.named(around.data, path, around)
         if type_ in ("MAP", "FILTER", "REDUCE"):
             return {"type": type_.lower(), **({} if here else {"items": unlift(source)}), **config}
         data = {} if here else {"inputMapping": unlift(source)}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from ..expr.ast import Expr, Fn, Lit, Ref, rebind
+from ..expr.ast import NULL, Expr, Fn, Lit, Ref, rebind, refs, select
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Graph, Node
 from ..ops import Block, Branch, Call, Compute, Loop, Map
@@ -26,7 +26,7 @@ class Place:
 
     path: str = ""
     before: Ids = NONE
-    prev: Expr | None = None
+    prev: Expr | None = NULL
     when: Expr | None = None
 
 
@@ -49,7 +49,7 @@ class Shaper:
         if not body.ordered:
             for node in body.nodes:
                 # However many nodes it becomes, the last one has its id.
-                self._node(node, replace(place, before=place.before | body.needs[node.id], prev=None))
+                self._node(node, replace(place, before=place.before | body.needs[node.id]))
             return place.before.union(node.id for node in body.nodes), body.result
         for node in body.nodes:
             before, prev = self._node(node, place)
@@ -130,7 +130,8 @@ class Shaper:
             policy = replace(policy, on_error=replace(policy.on_error, value=value))
         self.nodes.append(replace(made, when=when, after=place.before, policy=policy))
         # Inside a choice all nodes run or none: only a condition of its own may skip this one.
-        return frozenset((node.id,)), Ref("out", (node.id,)) if node.when is None else None
+        own = Ref("out", (node.id,))
+        return frozenset((node.id,)), own if node.when is None else _unless_skipped(own, bound(node.when), place.prev)
 
     def _leaf(self, node: Node, op: Any) -> Node:
         """A loop over items in which nothing is handed on is a map of one item at a time."""
@@ -154,13 +155,22 @@ class Shaper:
         def bind(ref: Ref) -> Expr:
             if ref.root != "prev":
                 return ref
-            prev = place.prev
-            if not isinstance(prev, Ref):
-                self.refuse(path, "reads $prev where the step before may be skipped, or where there is none")
-                return Lit(None)
-            return replace(prev, path=(*prev.path, *ref.path))
+            if place.prev is None:
+                self.refuse(path, "reads $prev after a step that the state may skip")
+                return NULL
+            found = place.prev
+            for key in ref.path if found != NULL else ():
+                found = select(found, key)
+            return found
 
         return rebind(expr, bind)
+
+
+def _unless_skipped(own: Ref, when: Expr | None, before: Expr | None) -> Expr | None:
+    """What `prev` is after a node with a condition; None where the condition may be another one by now."""
+    if when is None or before is None or any(ref.root == "state" for ref in refs(when)):
+        return None
+    return Fn("?:", (_is_true(when), own, before))
 
 
 def _mapped(node: Node) -> bool:
