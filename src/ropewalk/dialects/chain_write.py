@@ -211,8 +211,8 @@ class ChainWriter(FlowWriter[Around]):
     def _block(self, id: str, body: Graph, around: Around) -> Fields:
         nodes, sure = in_order(body)
         if not body.ordered and sure and len(nodes) > 1:  # each waits for the one before
-            apart = tuple(replace(node, after=frozenset()) for node in nodes)
-            body = replace(body, nodes=apart, ordered=True, limit=None)
+            in_a_row = tuple(replace(node, after=frozenset()) for node in nodes)
+            body = replace(body, nodes=in_a_row, ordered=True, limit=None)
         if body.ordered:  # as a branch that is always taken
             return {"type": "condition", "condition": True, "then": self.line(id, "value", body, around)}
         if body.result != outputs(body):

@@ -114,7 +114,7 @@ class CompositeWriter(FlowWriter[Around]):
         """The calls of both sides, each with the condition of its side."""
         [(test, then)] = op.arms
         asked = self._fixed(test, f"{path}.condition")
-        sides = [(Fn("==", (asked, Lit(True))), then)]
+        sides: list[tuple[Expr, Graph]] = [(Fn("==", (asked, Lit(True))), then)]
         sides.append((Fn("!=", (asked, Lit(True))), op.default or Graph(nodes=(), ordered=True)))
         if not any(ref.root == "prev" for ref in refs(test)) and _is_boolean(test):
             sides[0] = (asked, then)

@@ -90,9 +90,9 @@ ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "delay": ("delay",),
 }
 NEEDED: Final = {"tool": "impl", "dataset": "source", "call": "tool", "experience": "impl", "agent": "prompt"}
-NEEDED |= {"value": "value", "delay": "delay"}
+NEEDED.update({"value": "value", "delay": "delay"})
 WRITES: Final = {"dataset": (1, 1), "call": (0, 1), "experience": (0, 1), "agent": (0, 1), "wait": (0, 1)}
-WRITES |= {"value": (0, 1), "delay": (0, 0)}
+WRITES.update({"value": (0, 1), "delay": (0, 0)})
 """How many fields of the state a node of this kind writes, at least and at most."""
 
 FOR_EACH: Final[dict[str, Checker]] = {"source": f.anything, "concurrency": f.positive}

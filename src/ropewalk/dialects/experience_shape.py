@@ -126,7 +126,7 @@ class Shaper:
         made = self._leaf(node, self._op(op, place, path))
         policy = made.policy
         if policy.on_error is not None:
-            value = bound(policy.on_error.value)
+            value = self._bound(policy.on_error.value, place, path)
             policy = replace(policy, on_error=replace(policy.on_error, value=value))
         self.nodes.append(replace(made, when=when, after=place.before, policy=policy))
         # Inside a choice all nodes run or none: only a condition of its own may skip this one.
