@@ -130,6 +130,7 @@ def test_everything_that_chains_cannot_hold_is_told_at_once() -> None:
         with f.parallel():
             a = f.call(fetch, url="a")
             f.call(fetch, url=a)
+            f.call(fetch, url="c")  # at the same time: there is more than one order
         many = f.for_each(["a"], lambda x: f.call(fetch, url=x), concurrency=None)
         last = f.loop(lambda: f.options(writes=lambda got: {total: 1}).value(1), limit=2, collect=False)
         f.options(attempts=3, delay=1, factor=2).call(bad)
