@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .check import Checked
 from .config.limits import Limits, Retention
 from .config.workplace import Workplace
-from .conversion import Converted, converted
+from .conversion import converted
 from .definitions import Definitions, Loaded
 from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, check_run_id, new_run_id
@@ -236,9 +236,9 @@ class App(Selecting):
 
         return draw(self.load(source).flow, format)
 
-    def convert(self, source: Source, kind: str, *, allow_loss: bool = False) -> Converted:
+    def convert(self, source: Source, kind: str, *, allow_loss: bool = False) -> Any:
         """Write the definition in another notation. Raise InvalidFlow with everything that the notation cannot hold;
-        with `allow_loss` convert the rest, and list it in the `losses` of the result."""
+        with `allow_loss` convert the rest: the result is a `Converted`, a dict with `losses`."""
         loaded = self.load(source)
         self.ensure(loaded)
         return converted(loaded, kind, allow_loss)

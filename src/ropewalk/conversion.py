@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from .definitions import Loaded, node_sources
 from .dialects import write
@@ -16,12 +17,12 @@ from .values import Json
 
 class Converted(dict[str, Json]):
     """A document that was converted to another notation. `losses` are the parts of the definition that it leaves out
-    or does differently: each a `Problem` with its place, empty unless `allow_loss` was set."""
+    or does differently: each a `Problem` with its place. `dict(it)` is the plain document, for `yaml.safe_dump`."""
 
     losses: tuple[Problem, ...] = ()
 
 
-def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Converted:
+def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Any:
     """Return the definition in another notation.
 
     Args:
@@ -30,19 +31,25 @@ def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Converted:
         allow_loss: Convert what the notation can hold, and list the rest in `losses`.
 
     Returns:
-        The document. Without losses it makes the same calls and gives the same value.
+        The document, a plain dict; with `allow_loss` a Converted. Without losses it makes the same calls and gives
+        the same value.
 
     Raises:
         InvalidFlow: With everything that the notation cannot hold, each at its place, unless `allow_loss` is set.
         NotFound: Where there is no such notation.
     """
     if loaded.kind == kind:
-        return Converted({"kind": kind, **loaded.document})
+        own = {"kind": kind, **loaded.document}
+        return Converted(own) if allow_loss else own
     losses: list[Problem] = []
-    made = Converted(write(_with_value(loaded), kind, losses))
-    made.losses = tuple(_at_nodes(losses, loaded))
-    if losses and not allow_loss:
-        raise InvalidFlow(made.losses)
+    document = write(_with_value(loaded), kind, losses)
+    found = tuple(_at_nodes(losses, loaded))
+    if not allow_loss:
+        if found:
+            raise InvalidFlow(found)
+        return document
+    made = Converted(document)
+    made.losses = found
     return made
 
 

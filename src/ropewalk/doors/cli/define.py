@@ -102,9 +102,10 @@ def convert(
         made = app.convert(source, to, allow_loss=allow_loss)
         document = dict(made)
         text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
-        for loss in made.losses:
+        losses = made.losses if allow_loss else ()
+        for loss in losses:
             sys.stderr.write(f"lost: {render(loss)}\n")
-        lost: dict[str, Any] = {"losses": [problem_data(loss) for loss in made.losses]} if allow_loss else {}
+        lost: dict[str, Any] = {"losses": [problem_data(loss) for loss in losses]} if allow_loss else {}
         if output is None:
             return Answer(data={"document": document, **lost} if allow_loss else document, text=text)
         return Answer(data={"kind": to, "file": str(output), **lost}, text=saved(output, text))
