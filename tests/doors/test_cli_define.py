@@ -192,9 +192,8 @@ LOOPING = "kind: chain\nmode: loop\nuntil: $iteration > 1\nnodes:\n  - {id: a, t
 
 
 def test_losses_are_listed_and_the_rest_is_converted(project):
-    project.write(
-        "c.yaml", "kind: chain\nnodes:\n  - {id: w, type: wait, event: e}\n  - {id: a, type: tool, tool: upper}\n"
-    )
+    nodes = "  - {id: w, type: wait, event: e}\n  - {id: a, type: tool, tool: upper, params: {text: x}}\n"
+    project.write("c.yaml", f"kind: chain\nnodes:\n{nodes}")
     assert project("convert", "c.yaml", "--to", "composition").code == 3
     done = project("convert", "c.yaml", "--to", "composition", "--allow-loss", "-o", "out.yaml")
     assert done.code == 0
