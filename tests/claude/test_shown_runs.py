@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk import tool
 from ropewalk.app import App
 from ropewalk.testing import ScriptedModel, wants
@@ -60,7 +60,7 @@ def shown(where: Path, document: Any, *answers: Any) -> list[str]:
             await app.run(document, run_id="r", park=True)
 
     asyncio.run(body())
-    done = subprocess.run(
+    done = fork_server.run(
         [COMMAND, "runs", "show", "r", "--store", f"sqlite:///{where / 'runs.db'}"],
         cwd=where, env=os.environ, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from mcp_project import COMMAND, ERAS, REPORT, Served, environment, served
 
+import fork_server
 from ropewalk.app import App
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.errors import InvalidFlow
@@ -29,7 +30,7 @@ def text(result: Any) -> str:
 
 
 def runs(served: Served) -> list[dict[str, Any]]:
-    done = subprocess.run(
+    done = fork_server.run(
         [COMMAND, "runs", "ls", "--json"],
         cwd=served.home,
         env={**os.environ},
@@ -200,7 +201,7 @@ def test_that_a_stored_flow_differs_from_the_file_of_its_name_is_said(served: Se
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
     lines = [asked, {"jsonrpc": "2.0", "method": "notifications/initialized"}]
     lines.append({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
-    with subprocess.Popen(
+    with fork_server.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         assert child.stdin is not None
@@ -330,7 +331,7 @@ def test_a_change_of_the_flows_is_announced(served: Served, era: str) -> None:
 
 def test_a_file_given_that_is_wrong_ends_the_command(served: Served) -> None:
     bad = served.write("bad.yaml", "kind: chain\nname: bad\nnodes: [{id: a, type: tool}]\n")
-    done = subprocess.run([COMMAND, "mcp", bad], cwd=served.home, input="", capture_output=True, text=True, timeout=60)
+    done = fork_server.run([COMMAND, "mcp", bad], cwd=served.home, input="", capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
     assert "bad.yaml:3:" in done.stderr
     assert done.stdout == ""
@@ -340,7 +341,7 @@ def test_a_file_given_that_is_wrong_ends_the_command(served: Served) -> None:
 
 @pytest.mark.parametrize("end", ["eof", "term"])
 def test_the_process_ends_when_its_client_closes_it_or_it_is_told_to(served: Served, end: str) -> None:
-    child = subprocess.Popen(
+    child = fork_server.Popen(
         [COMMAND, "mcp"],
         cwd=served.home,
         env={**os.environ, **environment()},

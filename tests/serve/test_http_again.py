@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import fork_server
 
 from .server import COMMAND, Served
 from .test_http_api import call, chain, events, fresh
@@ -97,7 +98,7 @@ def test_an_event_is_sent(served: Served) -> None:
 def park(served: Served, id: str) -> None:
     """A run that a command line has left waiting."""
     (served.folder / "wait.yaml").write_text("kind: chain\nnodes:\n  - {id: w, type: wait, approval: 'Ship?'}\n")
-    parked = subprocess.run(
+    parked = fork_server.run(
         [COMMAND, "run", "wait.yaml", "--id", id], cwd=served.folder, capture_output=True, text=True
     )
     assert parked.returncode == 4, parked.stderr
@@ -132,7 +133,7 @@ def test_what_is_done_again_is_a_run(served: Served, tmp_path: Path) -> None:
 def test_a_parked_run_that_was_answered_elsewhere_is_called_that_and_gone_on_with(served: Served) -> None:
     id = fresh()
     park(served, id)
-    said = subprocess.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, text=True)
+    said = fork_server.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
     listed = served.get("/api/runs?status=answered").json()["runs"]
     for row in (*listed, served.get(f"/api/runs/{id}").json()):
