@@ -335,7 +335,7 @@ def _open_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)
         raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
-        unbuffered = bool(sys.flags.unbuffered) and number > 0
+        unbuffered = number > 0 and isinstance(old.buffer, io.FileIO)  # PYTHONUNBUFFERED
         buffered: Any = raw if unbuffered else io.BufferedWriter(raw) if number else io.BufferedReader(raw)
         stream = io.TextIOWrapper(
             buffered,
