@@ -219,8 +219,12 @@ def _engine(app: App, address: str) -> Iterator[Finding]:
     many = sum(waiting.values())
     said = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
     idle = [queue for queue in waiting if not any(queue in worker.about["queues"] for worker in alive)]
+    from ...workers.lines import is_of_this_version, of_other_versions
+
     if not alive:
         yield Finding("workers", "fault" if many else "note", "none is there; start one with: ropewalk worker")
+    elif not any(map(is_of_this_version, alive)):
+        yield Finding("workers", "fault" if many else "note", f"{len(alive)}, but {of_other_versions(alive)}")
     else:
         yield Finding("workers", "ok", f"{len(alive)}: " + ", ".join(worker.id for worker in alive))
     if alive and idle:
