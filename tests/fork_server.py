@@ -35,6 +35,7 @@ from typing import Any
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 _STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "OPENBLAS_", "MALLOC_", "LD_")
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 _HEADER = 8  # bytes: the length of a request
 _START_NEW_SESSION = 5  # its place among the last arguments of _execute_child, in Python 3.11 to 3.14
 
@@ -139,7 +140,8 @@ def program_of(args: Any, env: Mapping[str, str] | None) -> list[str] | None:
 
 
 def _startup_variables(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(_STARTUP_VARIABLES)}
+    """The variables that Python has read when it starts, but for those that `become` obeys."""
+    return {name: value for name, value in env.items() if name.startswith(_STARTUP_VARIABLES) and name != _NO_BYTECODE}
 
 
 # --- the test process's side ----------------------------------------------------------------------------------------
@@ -257,14 +259,12 @@ def preload() -> None:
     """Import everything a command may import. A package that is not installed is left for the child to miss."""
     import ropewalk
 
-    sys.dont_write_bytecode = True
     for module in pkgutil.walk_packages(ropewalk.__path__, "ropewalk."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):
                 importlib.import_module(module.name)
     if threading.active_count() != 1:
         raise RuntimeError(f"an import started a thread: {threading.enumerate()}")
-    sys.dont_write_bytecode = False
     gc.collect()
     gc.freeze()
 
@@ -287,6 +287,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
         os.environ.clear()
         os.environ.update(request["env"])
         time.tzset()
+        sys.dont_write_bytecode = bool(os.environ.get(_NO_BYTECODE))
         _open_streams()
         code = _execute(request["words"])
     except SystemExit as exc:

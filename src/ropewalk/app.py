@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .experiences import Directories
     from .plan import Plan
     from .runs import Runs
+    from .runs.recovery import Recovery
     from .runs.retention import Keeper
     from .tools.tool import Tool
     from .workers.schedules import Schedules
@@ -55,6 +56,8 @@ class App(Selecting):
 
     retention: Retention | None = Retention()  # of ended runs; None keeps them for ever
     _keeper: Keeper | None = None
+    _resumes = False
+    _recovery: Recovery | None = None
 
     def __init__(
         self,
@@ -104,13 +107,17 @@ class App(Selecting):
         store: str | Path | Store | None = None,
         home: Path | str | None = None,
         engine: Literal["local", "dbos"] | None = None,
+        resume: bool = False,
     ) -> App:
         """The app of a project: tools, servers, limits and store from its `ropewalk.toml`. With `home`
         runs are kept there: in the store of the project that `home` is in; without one, in the store
-        that the project of `directory` names, else in the default one of `home`. `engine` replaces the project's."""
+        that the project of `directory` names, else in the default one of `home`. `engine` replaces the project's.
+        With `resume`, `async with` the app resumes the project's runs whose process died (`runs/recovery.py`)."""
         from .project import open_project
 
-        return open_project(cls, directory, store, home, engine)
+        app = open_project(cls, directory, store, home, engine)
+        app._resumes = resume
+        return app
 
     @property
     def store(self) -> Store:
@@ -176,6 +183,11 @@ class App(Selecting):
         return Runs(self)
 
     async def __aenter__(self) -> App:
+        if self._resumes:
+            from .runs.recovery import Recovery
+
+            self._recovery = Recovery(self)
+            self._recovery.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -183,6 +195,8 @@ class App(Selecting):
 
     async def close(self) -> None:
         """Leave no process and no open file behind. Idempotent."""
+        if self._recovery is not None:
+            await self._recovery.close()
         if "directories" in self.__dict__:
             await self.directories.close()
         if "model" in self.__dict__:

@@ -24,6 +24,7 @@ from ..uncollected import uncollected_turn
 from ..values import Json, check_json, replaced
 from .again import check_given, check_same
 from .caller import Caller, Lease
+from .interruption import leave
 from .program import Program, compile_flow
 from .run import Ending, Run, Watcher
 
@@ -67,6 +68,8 @@ class Engine:
         # Only a store that several processes share has one; workers have one of their own.
         self.store, self.lease = store, lease or getattr(store, "lease", None)
         self.spread: Spread | None = None  # who plays large maps elsewhere
+        self.hands_back = False
+        """Whether runs that are cancelled here are for the next server to resume: true while this is one."""
         self.live: dict[str, Run] = {}
         self.watchers: list[Watcher] = []
         """Each is handed the events of every run that begins from now on, parts of others included."""
@@ -256,12 +259,15 @@ class Engine:
 
     async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Let go of a run that has not come to an ending, or whose ending could not be recorded."""
-        run.tell("run.interrupted")
+        waited = run.waits is not None and bool(run.waits.cut) and self.store.durable
+        run.tell("run.waiting" if waited else "run.interrupted", data={"status": "waiting"} if waited else None)
         try:
             if ending is not None or not isinstance(exc, asyncio.CancelledError):
                 await _given_up(run.log)  # so that it can be ended again
-            elif self.store.durable or run.waiting is not None:
-                await run.log.release()  # interrupted from outside: whoever resumes it goes on from the journal
+            elif self.store.durable:
+                await leave(run, self.store, hand_back=self.hands_back)
+            elif run.waiting is not None:
+                await run.log.release()
             elif (stopped := run.broken_off()) is not None:
                 await _recorded(job, run, stopped)
             else:

@@ -105,6 +105,7 @@ class Waits:
     def __init__(self, run: Run) -> None:
         self.run, self.park = run, False
         self.parked: list[Entry] = []
+        self.cut: list[Pending] = []  # waits that were cancelled while the run did nothing else
         self.spills: set[Counted] = set()
         self._loop = run.loop
         self._pending: dict[Pending, None] = {}
@@ -139,6 +140,7 @@ class Waits:
 
     def add(self, one: Pending) -> None:
         """A wait has begun."""
+        self.cut.clear()
         self._pending[one] = None
         self._hear()
 
@@ -157,6 +159,11 @@ class Waits:
         self.look_soon()
         try:
             return await one.done
+        except asyncio.CancelledError:
+            # The first of several waits finds the run halted, and wakes it; the others follow in the same turn.
+            if self.run.halted is not None or self.cut:
+                self.cut.append(one)
+            raise
         finally:
             self._pending.pop(one, None)
             self._pauses.discard(one)

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from ..errors import NotFound, RunBusy
 from ..values import Json, check_json, is_json
+from . import sql_recovery as recovery
 from . import versions
 from .blobs import Packed, dump, pack
 from .claim import Claim, Doubt, Large, create, moments, take
@@ -223,6 +224,28 @@ class SqlStore(SqlUses):
         if not is_json(run_id):
             raise NotFound("run", run_id)
         return await self._own(run_id, lambda c, doubt, now: take(c, run_id, self.patience, again, doubt, now))
+
+    # --- recovery without a person --------------------------------------------------------
+
+    def recoverable(self, limit: int = 1000) -> list[tuple[RunRow, bool]]:
+        """See `sql_recovery.find_recoverable`."""
+        return self._writer.read(lambda c: recovery.find_recoverable(c, self.patience, limit))
+
+    def hand_back(self, run_id: str) -> None:
+        """Mark a run that a server gives up because it ends, so that the next server resumes it."""
+        self._writer.run(lambda c: recovery.hand_back(c, run_id))
+
+    def bury(self, row: RunRow) -> int | None:
+        """See `sql_recovery.bury`."""
+        return self._writer.run(lambda c: recovery.bury(c, row))
+
+    def park_run(self, run_id: str, message: str) -> None:
+        """Keep a run that nobody executes from being resumed again, with the reason."""
+        self._writer.run(lambda c: recovery.park(c, run_id, message))
+
+    def release_parked(self, run_id: str) -> bool:
+        """Let a server resume a parked run; False when it is not parked."""
+        return self._writer.run(lambda c: recovery.release_parked(c, run_id))
 
     @property
     def lease(self) -> Watch:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ..config.workplace import Workplace
 from ..engine.engine import Job, check_run_id
+from ..engine.interruption import RecoveryStore
 from ..engine.run import Ending
 from ..errors import NotFound, RopewalkError, RunExists, StoreError
 from ..events import Event
@@ -201,8 +202,13 @@ class Workers:
         return await asyncio.to_thread(self.fleet.pace, name, per_second, burst)
 
     def release(self, run_id: str) -> None:
-        """Let a parked run go on; workers take it from where it was."""
-        if not self.fleet.release(run_id):
+        """Release a parked run, so that a worker or a server continues it. Raise NotFound when it is not parked."""
+        store = self._app.store
+        if isinstance(store, PostgresStore) and self._app.distributed:
+            released = self.fleet.release(run_id)
+        else:
+            released = isinstance(store, RecoveryStore) and store.release_parked(run_id)
+        if not released:
             row = self._app.store.get_run(run_id)
             why = f"it is {row.status}" if row is not None else None
             raise NotFound("parked run", run_id, why=why)

@@ -27,6 +27,7 @@ from .interrupts import Interrupts
 from .logs import tell
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
+from .resume_all import resume_all
 from .session import unknown_run, with_app
 from .table import duration, moment
 from .waiting import Stay, Wait, again, waits
@@ -127,10 +128,13 @@ async def _put(app: App, run_id: str) -> Answer:
 
 
 def resume(
-    run_id: str,
+    run_id: str | None = None,
     source: Path | None = None,
     /,
     *,
+    all: Annotated[
+        bool, Parameter(negative=(), help="Resume every interrupted or answered run of this project.")
+    ] = False,
     upgrade: Upgrade = False,
     json: Json = False,
     store: StoreAddress = None,
@@ -144,6 +148,12 @@ def resume(
     """Go on with a run after a crash, or with one that waits; what is recorded is not called again. With a changed
     definition as SOURCE, or with --upgrade alone as it is now where the run came from: see --upgrade. Of a run that has
     ended it prints the result and runs nothing: `ropewalk runs retry RUN` tries again."""
+
+    if all and run_id is None:
+        return resume_all(project=project, store=store, engine=engine, log=log, log_level=log_level)
+    if all or run_id is None:
+        message = "give either a run or --all"
+        raise InvalidInput([Problem(path="RUN", message=message)])
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
