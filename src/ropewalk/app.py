@@ -303,7 +303,7 @@ class App(Selecting):
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             result = {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
-        return outcome(result)
+        return outcome(result, loaded.kind)
 
     async def execute(
         self,
@@ -341,7 +341,7 @@ class App(Selecting):
         self, run_id: str, *, on_event: Callable[[Event], None] | None = None, park: bool = False
     ) -> Outcome:
         """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
-        return outcome(await self.workers.wait(run_id, on_event, park))
+        return await self.workers.wait(run_id, on_event, park)
 
     async def _take_turn(self, name: str, per_second: float, burst: int) -> float:
         """A place in a line that all processes with this store in Postgres share; in any other it is this one's."""
@@ -379,14 +379,15 @@ class App(Selecting):
         if row.parent is not None and row.status not in ENDS:
             raise PartOfRun(run_id, row.parent)
         if row.status in ENDS:
-            return outcome({**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id})
+            ended = {**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id}
+            return outcome(ended, row.kind)
         if source is not None or upgrade:
             from .runs.upgrade import resume
 
-            return outcome(await resume(self, row, source, upgrade, executor, on_event, park))
+            return outcome(await resume(self, row, source, upgrade, executor, on_event, park), row.kind)
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         job.park = park
-        return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)))
+        return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)), row.kind)
 
 
 def engine_named(name: str) -> str:

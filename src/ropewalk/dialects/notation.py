@@ -43,10 +43,15 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """One kind of document, and the file here that knows it."""
+    """One kind of document, the file here that knows it, and which field of a run's result is the run's value.
+
+    The value is what a caller gets: the result of a tool made from the document, `Outcome.result`, the content of an
+    MCP answer. Results in a store keep the notation's own field names, so the same field reads runs of any version.
+    """
 
     kind: str
     file: str
+    value: str
 
     @property
     def fits(self) -> Callable[[Mapping[str, Json]], bool]:
@@ -69,16 +74,32 @@ class Notation:
 
 
 NOTATIONS: Final[dict[str, Notation]] = {
-    kind: Notation(kind, file)
-    for kind, file in {  # the broadest shape first
-        "agent": "agent",
-        "chain": "chain_result",
-        "composite": "composite",
-        "composition": "composition_result",
-        "experience": "experience_result",
-        "flow": "flow",
-    }.items()
+    notation.kind: notation
+    for notation in (  # the broadest shape first
+        Notation("agent", "agent", value="result"),
+        Notation("chain", "chain_result", value="results"),
+        Notation("composite", "composite", value="result"),
+        Notation("composition", "composition_result", value="data"),
+        Notation("experience", "experience_result", value="finalState"),
+        Notation("flow", "flow", value="result"),
+    )
 }
+VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()) - {"result"}
+"""The names that notations have for their value, where that is not `result`."""
+
+
+def value_in(result: Mapping[str, Json], kind: str) -> Json:
+    """Return the value in the result of a run.
+
+    Args:
+        result: What the notation's `render` made of the ending, from the engine or from a store.
+        kind: The notation of the run's definition.
+
+    Returns:
+        The value; None where the run ended without one, or where no notation has this kind.
+    """
+    notation = NOTATIONS.get(kind)
+    return None if notation is None else result.get(notation.value)
 
 
 TEST: Final = "test"

@@ -155,7 +155,7 @@ class Flows:
                 return _waits(result, named=asked.key is not None)
             about = {"runId": result.get("executionId"), "status": result.get("status")}
             try:
-                value = value_of(result)
+                value = value_of(result, loaded.kind)
             except FlowFailed as error:
                 return flow_failed(error, paths)
             return given(value, tool.output_schema, about=about, note=_missed(result))
