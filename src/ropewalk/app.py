@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
 from .config.limits import Limits, Retention
-from .config.workplace import Workplace
+from .config.workplace import Workplace, check_engine
 from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, check_run_id, new_run_id
-from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
+from .errors import DefinitionChanged, InvalidFlow, NotFound, PartOfRun
 from .errors.given import having, must_be
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
@@ -92,7 +92,7 @@ class App(Selecting):
             self.model = having("turn", model=model)
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self.distributed, self.settings = engine_named(engine) == "dbos", settings
+        self.distributed, self.settings = check_engine(engine) == "dbos", settings
         self.definitions = Definitions(Cards(self.toolbox), limits)
         self.jobs = Jobs(self)
 
@@ -198,9 +198,18 @@ class App(Selecting):
     # --- definitions --------------------------------------------------------------------------
 
     def load(self, source: Source) -> Loaded:
-        """Read and compile a definition: a file, a directory, text, the document itself, or a flow
-        written in Python. Raises InvalidFlow with every problem, each with its place."""
-        return self.definitions.load(source)
+        """Read and compile a definition: a file, a directory, text, the document itself, a flow written in Python,
+        or the id or object of a stored one. Raises InvalidFlow with every problem, each with its place."""
+        if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
+            from .stored import find_stored
+
+            return find_stored(self, source) or self.definitions.load(source)
+        try:
+            return self.definitions.load(source)
+        except NotFound as missing:  # there is no such file
+            from .stored import load_stored
+
+            return load_stored(self, source, missing)
 
     def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
         """Compile a document, from the cache when it is one of before."""
@@ -388,13 +397,6 @@ class App(Selecting):
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         job.park = park
         return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)), row.kind)
-
-
-def engine_named(name: str) -> str:
-    """The engine's name, when there is one of that name."""
-    if name not in ("local", "dbos"):
-        raise ConfigError(f'engine="{name}": "local" (this process) or "dbos" (workers)')
-    return name
 
 
 __all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]

@@ -88,9 +88,9 @@ def tools_of(body: Graph) -> set[str]:
 def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | None, description: str | None) -> Tool:
     """A compiled definition as a tool; `jobs` are those of the app whose tools and model it has."""
     flow, compiled = loaded.flow, loaded.compiled
-    own = tool_name(loaded.name) if name is None else name
+    own, namespace = (tool_name(loaded.name), compiled.namespace) if name is None else (name, None)
     runs = FlowTool(
-        id=f"{compiled.namespace}:{own}" if compiled.namespace else own,
+        id=f"{namespace}:{own}" if namespace else own,
         kind=loaded.kind,
         flow=flow,
         fingerprint=loaded.fingerprint,
@@ -104,7 +104,7 @@ def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | No
     )
     said = str(loaded.document.get("description") or "") if description is None else description
     gives = output_of(flow, cards)
-    return Tool(own, said, input_schema_of(flow), gives, namespace=compiled.namespace, handler=runs)
+    return Tool(own, said, input_schema_of(flow), gives, namespace=namespace, handler=runs)
 
 
 def output_of(flow: Flow, known: Callable[[str], ToolCard | Tool | None]) -> dict[str, Json] | None:
