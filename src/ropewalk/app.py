@@ -268,8 +268,7 @@ class App(Selecting):
             await self.toolbox.connect_for(missing)
 
     def as_tool(self, source: Source, *, name: str | None = None, description: str | None = None) -> Tool:
-        """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
-        result the tool's value. Name and description are the definition's own unless given."""
+        """Make a tool of any definition, to be registered in a toolbox. `name` is its id, without a namespace."""
         from .fitting import flow_tool
 
         loaded = self.load(source)
@@ -294,9 +293,8 @@ class App(Selecting):
     ) -> Outcome:
         """Load, check and run a definition. What fails in a tool is in the outcome, not raised. An experience
         begins with `state` over its defaults; with `keep_state` also with the final state of its last run. With
-        `park` a run in a durable store that only waits for events and approvals is let go of: the outcome has the
-        status `waiting` and says in `waiting_for` for what, and `resume` goes on with it. `request` is what the run is
-        to do, in words: from it and from how the tools did the selector learns."""
+        `park` a run in a durable store that only waits is released: the outcome has the status `waiting`, and
+        `waiting_for`, and `resume` continues it. `request` says in words what the run is for; the selector learns."""
         check_run_id(run_id)
         loaded = self.load(source)
         if concurrency is not None:

@@ -16,7 +16,6 @@ from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
 from ..journal.offloop import off_loop
-from ..values import Json
 from .cone import Cone, Failure, all_named, failures
 from .instances import Instances
 from .pinned import MOST_PARTS, known, pinned

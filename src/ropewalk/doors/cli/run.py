@@ -244,7 +244,7 @@ def summary(
     for name in _RESULTS:
         if name == "result" and not VALUE_NAMES.isdisjoint(data):
             continue  # the notation's own name for the value is there
-        if name == "finalState" and name in data or data.get(name) not in ({}, None):
+        if (name == "finalState" and name in data) or data.get(name) not in ({}, None):
             lines.append(f"{name}: {_shown(data[name])}")
     lines += waits(data, options, engine, by=by)  # the last thing, however long the results are
     return "\n".join(lines)

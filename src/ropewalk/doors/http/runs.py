@@ -129,7 +129,7 @@ async def set_going(live: Live, run_id: str, wait: float, start: Start, **told: 
 
 
 def ended(result: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a result in the words of its notation: `result` only where the notation has no other name for its value."""
+    """Return a result in the words of its notation, without a second copy of the value as `result`."""
     return {name: result[name] for name in result if name != "result" or VALUE_NAMES.isdisjoint(result)}
 
 
