@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..check import check
 from ..errors import InvalidFlow, NodeFailed, NotFound, Problem
 from ..frozen import dataclass
 from ..ir import Flow
 from ..values import Json, closest
+
+if TYPE_CHECKING:
+    from ..check.inference import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,8 @@ class Compiled:
     ending of the engine (`engine.run.Ending`) is written in the words of the notation. `namespace` is
     that of its id as a tool. With `local` its tools may be files beside the document, which are given the
     environment variables named in `env`. `at_once` is where the document says how many nodes run at once, `typed_at`
-    where the type of the result."""
+    where the type of the result. The value of a run (`Notation.value`) is made of `value_from`; `output_schema` is its
+    JSON Schema where the notation knows more than the graph does."""
 
     kind: str
     id: str
@@ -39,6 +43,8 @@ class Compiled:
     env: tuple[str, ...] = ()
     at_once: tuple[str, ...] = ("concurrency",)
     typed_at: str = "result"
+    value_from: Source = "result"
+    output_schema: Json = None
 
 
 @dataclass(frozen=True, slots=True)

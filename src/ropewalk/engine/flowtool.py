@@ -75,7 +75,7 @@ class FlowTool(Routed):
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             return await self.value(args, flows or self.engine, key)
 
-        return Route(send=send, timeout=math.inf, per_attempt=True)
+        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.given)
 
     async def value(self, args: Args, flows: Flows = None, key: str | None = None) -> Json:
         """Run the flow and return its value; raise FlowFailed when it does not reach its end."""
