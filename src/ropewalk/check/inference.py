@@ -21,7 +21,7 @@ from .reading import Reading
 from .report import At, Report
 from .schemas import ARRAY, NULL, OBJECT, Sub, resolve
 from .structure import MAX_NESTING, MAX_NODES, Layout
-from .types import Either, Nothing, Type, either, element
+from .types import Either, Nothing, Type, either, element, kinds_of
 from .walk import Tools, Walk
 
 Source: TypeAlias = Literal["result", "nodes", "state"]
@@ -61,7 +61,8 @@ class _Reading(Reading):
         if isinstance(expr, Fn):
             return self._of_function(expr, known)
         if isinstance(expr, EachExpr) and known is not None:
-            return either(known, NULL)
+            empty = ARRAY if kinds_of(known) & NULL else NULL  # nothing to go over may give an empty list
+            return either(known, NULL, empty)
         return known
 
     def _of_function(self, expr: Fn, known: Type) -> Type:
@@ -77,6 +78,8 @@ class _Reading(Reading):
 
     def _descend(self, known: Type, path: Path, ref: Ref, at: At) -> Type:
         """Return the type at the end of a path; a leading `output` may be no member but the value itself."""
+        if self.is_asked(ref):
+            return None  # the flow expects what no schema declares
         if not ref.elide or path[0] != "output":
             return self._walk(known, path, "", at, None)
         inner = self._walk(known, path[1:], "", at, None)

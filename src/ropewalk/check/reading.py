@@ -229,12 +229,16 @@ class Reading:
     def _descend(self, known: Type, path: Path, ref: Ref, at: At) -> Type:
         if ref.elide and path[0] == "output" and type(element(known, "output")) is Nothing:
             path = path[1:]
-        if self.asked and any(ref.root == root and ref.path[: len(p)] == p for root, p in self.asked):
+        if self.is_asked(ref):
             return None
         name = f"{ref.root}.{ref.path[0]}" if ref.root in ("out", "state") else ref.root
         if ref.root in ("round", "index") and ref.said is not None:  # which have other names in documents
             name = show(Ref(ref.said.root, ref.said.path[: len(ref.said.path) - len(ref.path)]))
         return self._walk(known, path, name, at, ref.column)
+
+    def is_asked(self, ref: Ref) -> bool:
+        """Return True if the node asks elsewhere whether this is there."""
+        return any(ref.root == root and ref.path[: len(p)] == p for root, p in self.asked)
 
     def _walk(self, known: Type, path: Path, name: str, at: At, column: int | None) -> Type:
         for i, key in enumerate(path):
