@@ -107,11 +107,10 @@ class Fitting:
         words = wanted.words()
         if not words:
             return
-        many, noun, sort = (
-            (len(expr.items), "item", "Items")
-            if isinstance(expr, Arr)
-            else (len(expr.fields), "property", "Properties")
-        )
+        if isinstance(expr, Arr):
+            many, noun, sort = len(expr.items), "item", "Items"
+        else:
+            many, noun, sort = len(expr.fields), "property", "Properties"
         least, most = words.get(f"min{sort}"), words.get(f"max{sort}")
         if type(least) in (int, float) and many < least:
             self.tell(f"needs at least {counted(least, noun)}; this has {many}", at)
