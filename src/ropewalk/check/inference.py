@@ -139,7 +139,7 @@ class _Inference(Walk):
             known = declared(self.flow, name)
             if not updates.open and channel.reduce in ("last_wins", "set_once"):
                 first = [] if certain else [Lit(channel.initial) if channel.present else NULL]
-                known = either(*first, *(update.type for update in updates.found.get(name, ())))
+                known = either(*first, *updates.types(name))
             found[name] = known
             if not channel.present and not certain:
                 optional.add(name)

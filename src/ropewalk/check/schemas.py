@@ -123,11 +123,12 @@ class Sub:
 
     def words(self) -> dict[str, Any]:
         """Return what it says of the size of lists and objects in every case, and whether items must differ."""
-        if self._words is None:
-            self._words = {}
+        words = self._words
+        if words is None:
+            words = self._words = {}
             for node in _parts(_Look(self.root), self.node, 0):
-                self._words |= {word: node[word] for word in _WHOLE if word in node and word not in self._words}
-        return self._words
+                words |= {word: node[word] for word in _WHOLE if word in node and word not in words}
+        return words
 
     def names(self) -> tuple[str, ...]:
         """The properties it declares, in their order."""

@@ -6,7 +6,6 @@ it, the value is one of those that were written, whatever the run began with.
 
 from __future__ import annotations
 
-from ..frozen import dataclass
 from ..ir import Channel, Flow, Graph, Node
 from ..ops import Block, Loop
 from ..state import REDUCERS
@@ -18,12 +17,8 @@ _REPLACING = ("last_wins", "set_once")
 """The reducers under which a channel holds an update as it was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """One write of a channel: where, and the type of what is written."""
-
-    steps: Steps
-    type: Type
+_MOST = 8
+"""Writers of one channel; of more the type is anything, as that of any choice among so many."""
 
 
 class Updates:
@@ -31,27 +26,36 @@ class Updates:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.found: dict[str, list[Update]] = {}
+        self.found: dict[str, list[tuple[Steps, Graph, Node, Type]]] = {}
+        """The writes of each channel: the way to the region, the region, the node, the type of what is written."""
         self.open = False
         """Whether some node writes channels that only the run knows."""
         self._orders: dict[int, tuple[Graph, dict[str, int], dict[str, int]]] = {}
 
-    def add(self, channel: str, steps: Steps, written: Type) -> None:
-        """Note that the node at the end of `steps` writes a value of this type."""
-        self.found.setdefault(channel, []).append(Update(steps, written))
+    def add(self, channel: str, steps: Steps, graph: Graph, node: Node, written: Type) -> None:
+        """Note that a node of a region, which `steps` lead to, writes a value of this type."""
+        known = self.found.get(channel)
+        if known is None:
+            known = self.found[channel] = []
+        known.append((steps, graph, node, written))
+
+    def types(self, channel: str) -> list[Type]:
+        """Return the types of everything that is written to a channel."""
+        return [known for _, _, _, known in self.found.get(channel, ())]
 
     def read(self, channel: str, steps: Steps) -> tuple[bool, Type]:
         """Return (True, type) where the node at the end of `steps` certainly reads what a node wrote."""
         updates = self.found.get(channel)
-        if not updates or self.open or self.flow.state[channel].reduce not in _REPLACING:
+        if not updates or len(updates) > _MOST or self.open or self.flow.state[channel].reduce not in _REPLACING:
             return False, None
-        if not any(self._certainly_before(update.steps, steps) for update in updates):
+        if not any(self._certainly_before((*way, (graph, node, "")), steps) for way, graph, node, _ in updates):
             return False, None
-        return True, either(*(update.type for update in updates))
+        return True, either(*self.types(channel))
 
     def certain(self, channel: str) -> bool:
         """Return True if every run that reaches its end has written the channel."""
-        return any(all(map(_runs, update.steps)) for update in self.found.get(channel, ()))
+        updates = self.found.get(channel, ())
+        return any(all(map(_runs, (*way, (graph, node, "")))) for way, graph, node, _ in updates)
 
     def _certainly_before(self, writer: Steps, reader: Steps) -> bool:
         for i, ((graph, one, entered), (_, two, other)) in enumerate(zip(writer, reader, strict=False)):

@@ -239,7 +239,8 @@ class Walk:
             near = closest(name, self.flow.state)
             read.tell(f"writes undeclared state field {name!r}", (None, name), suggestion=near)
             return
-        read.updates.add(name, self.position(), got)
+        assert read.node is not None
+        read.updates.add(name, self.steps, self.graph, read.node, got)
         if channel.reduce == "set_once":
             self.writers.add(name, self.position(), read.owners, (None, name))
         if got is not None:
