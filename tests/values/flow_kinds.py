@@ -72,6 +72,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "inputSchema": TAKES,
         "steps": [{"name": "s", "tool": "search", "inputMapping": {"query": "$input.topic"}}],
     },
+    "runchain": {"kind": "runchain", "name": "k", "steps": [{"toolId": "search", "args": {"query": "rope"}}]},
     "agent": {"kind": "agent", "name": "k", "prompt": "Tell me of ${$input.topic}."},
 }
 VALUES: dict[str, Any] = {
@@ -79,6 +80,7 @@ VALUES: dict[str, Any] = {
     "chain in loop mode": {"s": HIT},
     "composition": HIT,
     "composite": HIT,
+    "runchain": HIT,
     "agent": "hello",
     "experience": {"found": HIT},
     "python": HIT,
@@ -88,6 +90,7 @@ SCHEMAS: dict[str, Any] = {
     "chain in loop mode": {"type": "object", "properties": {"s": HIT_SCHEMA}, "required": ["s"]},
     "composition": HIT_SCHEMA,
     "composite": HIT_SCHEMA,
+    "runchain": HIT_SCHEMA,
     "agent": {"type": "string"},
     "experience": {"type": "object", "properties": {"found": HIT_SCHEMA}, "required": ["found"]},
     "python": HIT_SCHEMA,

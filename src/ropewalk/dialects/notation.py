@@ -88,6 +88,7 @@ NOTATIONS: Final[dict[str, Notation]] = {
         Notation("composition", "composition_result", value="data"),
         Notation("experience", "experience_result", value="finalState"),
         Notation("flow", "flow", value="result"),
+        Notation("runchain", "runchain_document", value="result"),
     )
 }
 VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()) - {"result"}
