@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
 from .config.limits import Limits, Retention
-from .config.workplace import Workplace
+from .config.workplace import Workplace, check_engine
 from .definitions import Definitions, Loaded, rewritten
 from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, check_run_id, new_run_id
-from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
+from .errors import DefinitionChanged, InvalidFlow, NotFound, PartOfRun
 from .errors.given import having, must_be
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
@@ -95,7 +95,7 @@ class App(Selecting):
             self.model = having("turn", model=model)
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self.distributed, self.settings = engine_named(engine) == "dbos", settings
+        self.distributed, self.settings = check_engine(engine) == "dbos", settings
         self.definitions = Definitions(Cards(self.toolbox), limits)
         self.jobs = Jobs(self)
 
@@ -212,9 +212,18 @@ class App(Selecting):
     # --- definitions --------------------------------------------------------------------------
 
     def load(self, source: Source) -> Loaded:
-        """Read and compile a definition: a file, a directory, text, the document itself, or a flow
-        written in Python. Raises InvalidFlow with every problem, each with its place."""
-        return self.definitions.load(source)
+        """Read and compile a definition: a file, a directory, text, the document itself, a flow written in Python,
+        or the id or object of a stored one. Raises InvalidFlow with every problem, each with its place."""
+        if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
+            from .stored import find_stored
+
+            return find_stored(self, source) or self.definitions.load(source)
+        try:
+            return self.definitions.load(source)
+        except NotFound as missing:  # there is no such file
+            from .stored import load_stored
+
+            return load_stored(self, source, missing)
 
     def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
         """Compile a document, from the cache when it is one of before."""
@@ -273,8 +282,7 @@ class App(Selecting):
             await self.toolbox.connect_for(missing)
 
     def as_tool(self, source: Source, *, name: str | None = None, description: str | None = None) -> Tool:
-        """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
-        result the tool's value. Name and description are the definition's own unless given."""
+        """Make a tool of any definition, to be registered in a toolbox. `name` is its id, without a namespace."""
         from .fitting import flow_tool
 
         loaded = self.load(source)
@@ -299,9 +307,8 @@ class App(Selecting):
     ) -> Outcome:
         """Load, check and run a definition. What fails in a tool is in the outcome, not raised. An experience
         begins with `state` over its defaults; with `keep_state` also with the final state of its last run. With
-        `park` a run in a durable store that only waits for events and approvals is let go of: the outcome has the
-        status `waiting` and says in `waiting_for` for what, and `resume` goes on with it. `request` is what the run is
-        to do, in words: from it and from how the tools did the selector learns."""
+        `park` a run in a durable store that only waits is released: the outcome has the status `waiting`, and
+        `waiting_for`, and `resume` continues it. `request` says in words what the run is for; the selector learns."""
         check_run_id(run_id)
         loaded = self.load(source)
         if concurrency is not None:
@@ -317,7 +324,7 @@ class App(Selecting):
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             result = {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
-        return outcome(result)
+        return outcome(result, loaded.kind)
 
     async def execute(
         self,
@@ -355,7 +362,7 @@ class App(Selecting):
         self, run_id: str, *, on_event: Callable[[Event], None] | None = None, park: bool = False
     ) -> Outcome:
         """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
-        return outcome(await self.workers.wait(run_id, on_event, park))
+        return await self.workers.wait(run_id, on_event, park)
 
     async def _take_turn(self, name: str, per_second: float, burst: int) -> float:
         """A place in a line that all processes with this store in Postgres share; in any other it is this one's."""
@@ -393,21 +400,15 @@ class App(Selecting):
         if row.parent is not None and row.status not in ENDS:
             raise PartOfRun(run_id, row.parent)
         if row.status in ENDS:
-            return outcome({**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id})
+            ended = {**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id}
+            return outcome(ended, row.kind)
         if source is not None or upgrade:
             from .runs.upgrade import resume
 
-            return outcome(await resume(self, row, source, upgrade, executor, on_event, park))
+            return outcome(await resume(self, row, source, upgrade, executor, on_event, park), row.kind)
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         job.park = park
-        return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)))
-
-
-def engine_named(name: str) -> str:
-    """The engine's name, when there is one of that name."""
-    if name not in ("local", "dbos"):
-        raise ConfigError(f'engine="{name}": "local" (this process) or "dbos" (workers)')
-    return name
+        return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)), row.kind)
 
 
 __all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]

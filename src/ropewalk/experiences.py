@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .dialects.notation import value_in
 from .engine.flowtool import FlowTool, value_of
 from .errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem
 from .ir import Flow
@@ -77,7 +78,7 @@ class Directories:
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             result = await flow.run(args, self.engine, key)
-            state = value_of(result)
+            state = value_of(result, flow.kind)
             return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": state}
 
         route = Route(send=send, timeout=math.inf, per_attempt=True)
@@ -115,7 +116,7 @@ def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Js
         return (begun.context or {}).get("variables") or {}
     for row in store.list_runs(kind="experience", definition_id=root, limit=LOOKED_AT):
         ended = store.get_run(row.id) if row.status != "running" else None
-        state = (ended.result or {}).get("finalState") if ended is not None else None
+        state = value_in(ended.result or {}, ended.kind) if ended is not None else None
         if isinstance(state, dict):
             return state
     return {}

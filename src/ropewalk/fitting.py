@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .check import UNKNOWN_TOOL, ToolCard
+from .check import UNKNOWN_TOOL, ToolCard, Tools
 from .engine.flowtool import FlowTool, Missing, cycle, flow_of, input_schema_of, tool_name
 from .errors import ConfigError, InvalidInput, InvalidValue, Problem, ToolError
 from .errors.given import wants
-from .expr.ast import Ref
 from .ir import Flow, Graph
-from .ops import MODEL, Call, calls_of
+from .ops import MODEL, calls_of
 from .schema import compile_schema
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
@@ -19,6 +18,8 @@ from .values import Json, check_json, closest, complaints
 
 if TYPE_CHECKING:
     from .config.workplace import Rate
+    from .definitions import Loaded
+    from .dialects.notation import Compiled
     from .jobs import Jobs
 
 KEPT: Final = 10_000  # cards
@@ -32,6 +33,7 @@ class Cards:
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
+        self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
 
     def __call__(self, tool_id: str) -> ToolCard | None:
         found = _known(tool_id, self.toolbox)
@@ -42,6 +44,17 @@ class Cards:
             if len(self._known) >= KEPT:  # tools come and go; those in use are back at once
                 self._known.clear()
             known = self._known[tool_id] = (found, ToolCard(found.input_schema, found.output_schema))
+        return known[1]
+
+    def output_of(self, loaded: Loaded) -> dict[str, Json] | None:
+        """Return the JSON Schema of the value of a definition, inferred once per version of the toolbox."""
+        key, version = (loaded.fingerprint, loaded.root), self.toolbox.version
+        known = self._outputs.get(key)
+        if known is None or known[0] != version:
+            if len(self._outputs) >= KEPT:
+                self._outputs.clear()
+            tools = LocalCards(self) if loaded.compiled.local else self
+            known = self._outputs[key] = (version, output_of(loaded.compiled, tools))
         return known[1]
 
     def why(self, tool_id: str) -> str | None:
@@ -88,9 +101,9 @@ def tools_of(body: Graph) -> set[str]:
 def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | None, description: str | None) -> Tool:
     """A compiled definition as a tool; `jobs` are those of the app whose tools and model it has."""
     flow, compiled = loaded.flow, loaded.compiled
-    own = tool_name(loaded.name) if name is None else name
+    own, namespace = (tool_name(loaded.name), compiled.namespace) if name is None else (name, None)
     runs = FlowTool(
-        id=f"{compiled.namespace}:{own}" if compiled.namespace else own,
+        id=f"{namespace}:{own}" if namespace else own,
         kind=loaded.kind,
         flow=flow,
         fingerprint=loaded.fingerprint,
@@ -103,23 +116,23 @@ def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | No
         ready=lambda: jobs.ready(loaded),
     )
     said = str(loaded.document.get("description") or "") if description is None else description
-    gives = output_of(flow, cards)
-    return Tool(own, said, input_schema_of(flow), gives, namespace=compiled.namespace, handler=runs)
+    gives = cards.output_of(loaded)
+    return Tool(own, said, input_schema_of(flow), gives, namespace=namespace, handler=runs)
 
 
-def output_of(flow: Flow, known: Callable[[str], ToolCard | Tool | None]) -> dict[str, Json] | None:
-    """The schema of what a flow gives: its own, else that of the tool whose result it hands on, where that
-    is certain to run. `known` gives a tool, or its card."""
-    if isinstance(flow.output_schema, dict):
-        return flow.output_schema
-    body = flow.body
-    last = body.nodes[-1] if body.nodes else None
-    if last is None or not isinstance(last.op, Call) or body.result != Ref("prev"):
-        return None
-    if last.when is not None or last.gate is not None or last.policy.on_error is not None:
-        return None
-    card = known(last.op.tool)
-    return card.output_schema if card is not None and isinstance(card.output_schema, dict) else None
+def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
+    """Return the JSON Schema of the value of a definition: the declared one, else what its graph and its tools say.
+
+    Args:
+        compiled: The definition.
+        known: Gives the schemas of a tool by its id.
+    """
+    for schema in (compiled.flow.output_schema, compiled.output_schema):
+        if isinstance(schema, dict):
+            return schema
+    from .check.inference import infer  # only where a flow becomes a tool
+
+    return infer(compiled.flow, known, compiled.value_from)
 
 
 def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:

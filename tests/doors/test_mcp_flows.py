@@ -137,7 +137,7 @@ def test_a_run_that_waits_says_for_what_and_the_same_call_has_the_result_later(s
             approved = await asyncio.to_thread(subprocess.run, argv, cwd=served.home, capture_output=True, text=True)
             assert approved.returncode == 0, approved.stderr
             again = await mcp.call_tool("here", "ship", key="order-7")
-            assert again.structured_content["result"]["up"] == "SENT"
+            assert again.structured_content["up"] == "SENT"
 
             # Without a key nothing says that a second call means the same run: somebody resumes it.
             plain = await mcp.call_tool("here", "ship")
@@ -159,7 +159,7 @@ def test_a_partial_run_gives_its_value_and_says_what_failed(served: Served) -> N
     async def case() -> None:
         async with served.client() as mcp:
             result = await mcp.call_tool("here", "report")
-            assert result.structured_content == {"result": {"up": "A", "off": None}}
+            assert result.structured_content == {"up": "A", "off": None}
             assert text(result).endswith("the run is partial; what failed:\noff: no luck")
             assert result.meta["ropewalk/run"]["status"] == "partial"
 
@@ -184,7 +184,7 @@ def test_a_flow_that_is_a_file_and_stored_is_offered_once_and_the_file_keeps_its
         async with served.client() as mcp:
             await mcp.connect("here")
             report = await mcp.call_tool("here", "report")
-            assert report.structured_content == {"result": {"up": "A"}}
+            assert report.structured_content == {"up": "A"}
             return [tool.name for tool in mcp.tools("here") if tool.name.startswith("report")]
 
     assert asyncio.run(names()) == ["report"]
@@ -302,8 +302,8 @@ def test_stored_chains_files_given_and_experiences_are_offered(served: Served) -
             await mcp.connect("here")
             assert [tool.name for tool in mcp.tools("here")] == ["broken", "shout", "slow_one", "hello-tool", "kept"]
             result = await mcp.call_tool("here", "hello-tool")
-            assert result.structured_content["result"]["greeting"] == "hello, World"
-            assert (await mcp.call_tool("here", "kept")).structured_content == {"result": {"up": "B"}}
+            assert result.structured_content["greeting"] == "hello, World"
+            assert (await mcp.call_tool("here", "kept")).structured_content == {"up": "B"}
         [listed] = App.open(served.home).chains.core.list_chains()
         assert (listed["id"], listed["runCount"]) == (kept["id"], 1)
 

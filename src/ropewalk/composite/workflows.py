@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from typing import TYPE_CHECKING, Any, Final
 
 from ..dialects.composite import compile_document as compile_composite
-from ..engine.flowtool import FlowTool, flow_of, value_of
+from ..engine.flowtool import FlowTool, flow_of
 from ..errors import ConfigError, InvalidFlow, NotFound, Problem
 from ..fitting import check_input
 from ..frozen import dataclass
@@ -196,7 +196,7 @@ class _Run(Routed):
 
     async def _run(self, name: str, input: Json, flows: Flows, key: str | None) -> Json:
         flow = self.desk.flow(name)
-        return value_of(await flow.run(check_input(flow.flow, input), flows or flow.engine, key))
+        return await flow.value(check_input(flow.flow, input), flows or flow.engine, key)
 
 
 def _line(document: Mapping[str, Json]) -> dict[str, Json]:

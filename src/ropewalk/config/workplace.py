@@ -10,12 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
-from ..errors import Place
+from ..errors import ConfigError, Place
 from ..frozen import dataclass
 from ..values import Json
 
 Where: TypeAlias = Callable[[str], Place] | None
 """Where a key stands in its file; None for what was set up in Python."""
+
+
+def check_engine(name: str) -> str:
+    """Return the name of the engine; raise ConfigError unless there is such an engine."""
+    if name not in ("local", "dbos"):
+        raise ConfigError(f'engine="{name}": use "local" (this process) or "dbos" (workers)')
+    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

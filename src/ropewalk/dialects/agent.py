@@ -122,6 +122,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         warnings=(),
         render=Rendering(name, given.get("result_size") or RESULT_SIZE),
         typed_at="output_schema",
+        output_schema=given.get("output_schema", {"type": "string"}),
     )
 
 

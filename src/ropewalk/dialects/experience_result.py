@@ -46,6 +46,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         flow=flow,
         warnings=tuple(document.warnings),
         render=Rendering(document, flow.body),
+        value_from="state",
         local=True,
         env=document.env,
         at_once=("runtime", "concurrency"),

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final, TypeAlias
 
+from ..dialects.notation import value_in
 from ..errors import FlowFailed, InvalidFlow, Problem
 from ..ir import Flow
 from ..journal.journal import NewRun
@@ -66,15 +67,19 @@ class FlowTool(Routed):
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
     async def __call__(self, **args: Json) -> Json:
-        return value_of(await self.run(args, self.engine))
+        return await self.value(args, self.engine)
 
     def route(self, flows: Flows, /) -> Route:
         """The flow keeps its own time; each attempt is a run of its own."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return value_of(await self.run(args, flows or self.engine, key))
+            return await self.value(args, flows or self.engine, key)
 
-        return Route(send=send, timeout=math.inf, per_attempt=True)
+        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.given)
+
+    async def value(self, args: Args, flows: Flows = None, key: str | None = None) -> Json:
+        """Run the flow and return its value; raise FlowFailed when it does not reach its end."""
+        return value_of(await self.run(args, flows, key), self.kind)
 
     async def run(self, args: Args, flows: Flows = None, key: str | None = None) -> dict[str, Json]:
         """Run it, and give what its notation says of the ending."""
@@ -113,12 +118,19 @@ class FlowTool(Routed):
         return program
 
 
-def value_of(result: dict[str, Json]) -> Json:
-    """The value of a flow that was called as a tool, also where some of it failed and it went on; FlowFailed
-    when it did not reach its end."""
+def value_of(result: dict[str, Json], kind: str) -> Json:
+    """Return the value of a run, also of a partial one.
+
+    Args:
+        result: The result of the run in the words of its notation.
+        kind: That notation.
+
+    Raises:
+        FlowFailed: The run did not reach its end.
+    """
     status = str(result.get("status", "stopped"))
     if status in ("completed", "partial"):
-        return result.get("result", result.get("results", result.get("finalState")))
+        return value_in(result, kind)
     run_id = str(result.get("executionId", ""))
     raise FlowFailed(_why(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..dialects.records import Outcome, outcome
 from ..engine.engine import check_run_id, new_run_id
 from ..errors import RunExists, StoreError
 from ..events import Event
@@ -38,7 +39,7 @@ async def fork(
     executor: Executor | None,
     on_event: Callable[[Event], None] | None,
     park: bool,
-) -> dict[str, Json]:
+) -> Outcome:
     """See `Runs.fork`."""
     store = app.store
     row = known(store, run_id)
@@ -66,8 +67,7 @@ async def fork(
     stays = ("queue", "priority", "file") if new is old else ("queue", "priority")
     taken = {name: context[name] for name in stays if name in context}
     job.new = replace(job.new, forked_from=run_id, copies=copies, context={**(job.new.context or {}), **taken})
-    result: dict[str, Json] = await app.engine.run(job)
-    return result
+    return outcome(await app.engine.run(job), new.kind)
 
 
 def _id_of(app: App, row: RunRow, old: Loaded, new: Loaded) -> str | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ..dialects.records import Outcome, outcome
 from ..errors import NothingToRetry, PartOfRun, RunBusy, StoreError
 from ..events import Event
 from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
 from ..journal.offloop import off_loop
-from ..values import Json
 from .cone import Cone, Failure, all_named, failures
 from .instances import Instances
 from .pinned import MOST_PARTS, known, pinned
@@ -47,7 +47,7 @@ async def retry(
     executor: Executor | None,
     on_event: Callable[[Event], None] | None,
     park: bool,
-) -> dict[str, Json]:
+) -> Outcome:
     """See `Runs.retry`."""
     store = app.store
     row = await off_loop(store, lambda: at_rest(store, run_id, nodes))
@@ -65,7 +65,7 @@ async def retry(
     except BaseException:
         await log.release()
         raise
-    return await app.engine.drive(job, log)
+    return outcome(await app.engine.drive(job, log), row.kind)
 
 
 def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:

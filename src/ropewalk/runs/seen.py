@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..dialects.notation import NOTATIONS
-from ..dialects.records import Outcome, outcome
+from ..dialects.records import Outcome
 from ..errors.given import must_be
 from ..events import Event
 from ..journal.filters import statuses
@@ -240,8 +240,7 @@ class Runs:
 
         asked.texts(run_id=run_id)
         asked.names(from_nodes=from_nodes)
-        done = await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park)
-        return outcome(done)
+        return await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park)
 
     async def fork(
         self,
@@ -263,7 +262,7 @@ class Runs:
         asked.texts(run_id=run_id)
         asked.texts_or_none(new_id=new_id)
         asked.names(at=at)
-        return outcome(await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park))
+        return await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park)
 
     def diff(self, a: str, b: str) -> dict[str, Json]:
         """What differs between two runs: definition, input, node by node status, value and error, result."""

@@ -125,7 +125,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
     if tool is not None:
         if rules.validate_input:
             takes = _whole(_checker(tool.input_schema, "args", rules.validator, fail.input), route.whole)
-        if rules.validate_output and tool.output_schema is not None:
+        if rules.validate_output and tool.output_schema is not None and not route.checked:
             gives = _checker(tool.output_schema, "result", rules.validator, fail.output)
     check_in, check_out = takes.check, gives.check
     limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ..config.workplace import Workplace
+from ..dialects.records import Outcome, outcome
 from ..engine.engine import Job, check_run_id
 from ..engine.interruption import RecoveryStore
 from ..engine.run import Ending
@@ -131,14 +132,12 @@ class Workers:
         """Who works, the oldest first."""
         return self.fleet.workers()
 
-    async def wait(
-        self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False
-    ) -> dict[str, Json]:
+    async def wait(self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False) -> Outcome:
         """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
         if await asyncio.to_thread(self._app.store.get_run, run_id) is None:
             raise NotFound("run", run_id)
         row, result = await self.engine.followed(run_id, on_event, park=park)
-        return {**result, "status": row.status, "executionId": run_id}
+        return outcome({**result, "status": row.status, "executionId": run_id}, row.kind)
 
     def unattended(self, run_id: str) -> str | None:
         """Why nobody takes a run that waits in line; None when somebody does. Blocking."""

@@ -16,6 +16,7 @@ from cyclopts import Parameter, validators
 from ...check import UNKNOWN_TOOL
 from ...dialects.agent_flow import MODEL
 from ...dialects.binding import UNSET
+from ...dialects.notation import VALUE_NAMES
 from ...errors import InvalidInput, Problem, RopewalkError
 from ...events import Event
 from ...journal.memory import MemoryStore
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ...app import App
     from ...definitions import Source
 
-_RESULTS = ("finalState", "data", "result", "results", "variables")
+_RESULTS = (*sorted(VALUE_NAMES), "result", "variables")
 _HERE = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
 _MARK = {"completed": "✓", "partial": "~", "waiting": "…"}
 
@@ -251,9 +252,9 @@ def summary(
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
     for name in _RESULTS:
-        again = name == "result" and data.get("result") in (data.get("results"), data.get("data"))
-        told = name in data if name == "finalState" else data.get(name) not in ({}, None)
-        if told and not again:
+        if name == "result" and not VALUE_NAMES.isdisjoint(data):
+            continue  # the notation's own name for the value is there
+        if (name == "finalState" and name in data) or data.get(name) not in ({}, None):
             lines.append(f"{name}: {_shown(data[name])}")
     lines += waits(data, options, engine, by=by)  # the last thing, however long the results are
     return "\n".join(lines)
