@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,10 +36,16 @@ def owned(store: SqlStore) -> int:
 
 
 async def until_free(store: SqlStore, most: float = 10) -> int:
+    """How many runs are still owned when none is, or after `most` seconds."""
+    return await asyncio.to_thread(last, lambda: owned(store), most)
+
+
+def last(count: Callable[[], int], most: float = 10) -> int:
+    """The count when it is 0, or after `most` seconds."""
     end = time.monotonic() + most
-    while (held := owned(store)) and time.monotonic() < end:
-        await asyncio.sleep(0.05)
-    return held
+    while (found := count()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
 
 
 def opened(url: str) -> SqlStore:
@@ -110,10 +116,8 @@ async def test_a_release_that_is_cancelled_comes_through(url: str) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
     assert await until_free(store) == 0
-    end = time.monotonic() + 10
-    while any(store._writer.watch.find(seq) for seq in range(1, 21)) and time.monotonic() < end:
-        await asyncio.sleep(0.05)
-    assert not any(store._writer.watch.find(seq) for seq in range(1, 21)), "nothing is left to keep leases for"
+    watch = store._writer.watch
+    assert await asyncio.to_thread(last, lambda: sum(watch.find(seq) is not None for seq in range(1, 21))) == 0
     store.close()
 
 

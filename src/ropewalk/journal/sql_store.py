@@ -29,8 +29,8 @@ from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, runs, waits
 from .sql_signals import kept, send, signals
 from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
-from .watch import Watch
-from .writer import Writer
+from .watch import OWNED_BY, Watch
+from .writer import Writer, is_held
 
 Claiming: TypeAlias = Callable[[Connection, Doubt | None, float], Claim | Doubt]
 
@@ -203,6 +203,15 @@ class SqlStore(SqlUses):
 
     # --- owning a run ---------------------------------------------------------------------
 
+    def unheld(self) -> list[tuple[int, str, int]]:
+        """Return the runs that this process owns though it does not have them open: row number, id and epoch."""
+        owned = self._writer.read(lambda c: fetch(c, OWNED_BY, (me().dump(),)))
+        return [(seq, id, epoch) for seq, id, epoch in owned if not is_held(self._writer.name, seq)]
+
+    def give_back(self, seq: int, epoch: int) -> None:
+        """Release a run of `unheld`, unless somebody has claimed it meanwhile."""
+        self._writer.watch.give_back(seq, epoch)
+
     async def open(self, run: NewRun) -> SqlLog:
         check_json(run.id, "run id")
         if not run.started_at:
@@ -248,11 +257,14 @@ class SqlStore(SqlUses):
         if got.fresh and new is not None and not new.copies:
             log = SqlLog(self, writer, got.seq, _fresh_row(new), {})
         else:
+            writer.watch.opening.add(got.seq)
             try:
                 row, past = await asyncio.to_thread(self._load, got.seq)
             except BaseException:
                 _give_back(writer.watch, got)
                 raise
+            finally:
+                writer.watch.opening.discard(got.seq)
             log = SqlLog(self, writer, got.seq, row, keyed(past), finished=row if got.ended else None)
             if not got.ended:
                 writer.tell_soon(News("take", got.seq, id))

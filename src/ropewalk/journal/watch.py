@@ -23,6 +23,9 @@ _SELDOM: Final = 2.0  # seconds between looks while what happens is told
 BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 RELEASE: Final = "UPDATE lease SET owner = NULL, beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 GIVE_BACK: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND epoch = ?"
+OWNED_BY: Final = (
+    "SELECT seq, run.id, epoch FROM run JOIN lease ON lease.run = seq WHERE status = 'running' AND owner = ?"
+)
 _EPOCHS: Final = f"SELECT run, epoch FROM lease WHERE run {AMONG}"
 _STATE: Final = f"SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq WHERE seq {AMONG}"
 
@@ -42,6 +45,8 @@ class Watch:
         self._linger = self._next_look = self._next_beat = 0.0
         self._version: int | None = None
         self._unclaimed: deque[tuple[int, int]] = deque()
+        self.opening: set[int] = set()
+        """Runs that are claimed, and whose journal is being read."""
         self.until = 0.0
 
     def give_back(self, seq: int, epoch: int) -> None:
@@ -79,6 +84,10 @@ class Watch:
 
     def find(self, seq: int) -> SqlLog | None:
         return self._logs.get(seq)
+
+    def holds(self, seq: int) -> bool:
+        """Return True if this store has the run open, is about to, or releases it."""
+        return seq in self._logs or seq in self.opening or any(seq == one for one, _ in tuple(self._unclaimed))
 
     def look_soon(self) -> None:
         """From any thread: something has been done to a run."""

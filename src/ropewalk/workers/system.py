@@ -7,6 +7,7 @@ Ropewalk are taken by all its workers: a run pins its definition, so that the co
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -38,7 +39,7 @@ MOST: Final = 2**31 - 1
 _SOON: Final = 0.01  # seconds from the bell to the look: what comes together is seen together
 _OFTEN: Final = 0.15  # seconds between looks at a queue when others may have made room in it
 _SELDOM: Final = 1.0  # seconds between looks at a queue for which no bell rings
-_ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
+ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
 _TICKS_KEPT: Final = 86_400.0  # seconds: what was due is not due twice
 _AT_ONCE: Final = 500
@@ -64,19 +65,6 @@ def schema_of(where: Target) -> str:
     if len(where.schema) > _LONGEST:
         raise StoreError(f'schema={where.schema}: with engine="dbos" its name has at most {_LONGEST} characters')
     return f"{where.schema}_dbos"
-
-
-def dispatched(where: Target) -> str:
-    """A condition on `run` and `lease`: a workflow for this run at this epoch is in line, or running."""
-    return (
-        f"EXISTS (SELECT FROM {schema_of(where)}.workflow_status AS w"
-        f" WHERE w.workflow_uuid = run.id || '@' || lease.epoch AND w.status IN {_ALIVE})"
-    )
-
-
-def workflow_id(run_id: str, epoch: int) -> str:
-    """The same for whoever finds that this run, which had this many owners, needs one."""
-    return f"{run_id}@{epoch}"
 
 
 class Json:
@@ -198,7 +186,7 @@ def forget(where: Target) -> int:
     tables yet."""
     tables = schema_of(where)
     query = (
-        f"SELECT workflow_uuid FROM {tables}.workflow_status AS w WHERE status NOT IN {_ALIVE} AND CASE name"
+        f"SELECT workflow_uuid FROM {tables}.workflow_status AS w WHERE status NOT IN {ALIVE} AND CASE name"
         f" WHEN '{TICK}' THEN created_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - {_TICKS_KEPT * 1000:.0f}"
         f" ELSE NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', '')) END"
         f" LIMIT {_AT_ONCE}"
@@ -218,15 +206,6 @@ def forget(where: Target) -> int:
     return gone
 
 
-def _plain(body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """A function, which is what DBOS can mark."""
-
-    async def workflow(*args: Any) -> Any:
-        return await body(*args)
-
-    return workflow
-
-
 class Executor:
     """DBOS in a worker's process; `id` is nobody else's. Made and launched on the loop that does the work."""
 
@@ -235,6 +214,12 @@ class Executor:
         self.bell = Bell(())
         self._pool = connections(where, 10)
         self._dbos: Any = None
+        self._executing: dict[str, None] = {}
+
+    @property
+    def executing(self) -> list[str]:
+        """The ids of the dispatches that this process executes. From any thread."""
+        return list(self._executing)
 
     def launch(self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], also: str) -> None:
         """Take work for `workflows` from `queues`, which may be registered later, and from one that does not count."""
@@ -253,11 +238,28 @@ class Executor:
         }
         self._dbos = dbos.DBOS(config=config)
         for name, body in workflows.items():
-            dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(_plain(body))
+            dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(self._counted(body))
         dbos.DBOS.listen_queues([*queues, also])
         self.bell = Bell([*queues, also])
         dbos.DBOS.launch()
         self._attend(queues, also)
+
+    def _counted(self, body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """A function, which is what DBOS can mark; the dispatch counts as executed until DBOS is done with it."""
+        current = package().DBOS
+
+        async def workflow(*args: Any) -> Any:
+            id, task = str(current.workflow_id), asyncio.current_task()
+            self._executing[id] = None
+            assert task is not None
+            task.add_done_callback(lambda _: self._ended(id))
+            return await body(*args)
+
+        return workflow
+
+    def _ended(self, id: str) -> None:
+        self._executing.pop(id, None)
+        self.bell.ring()  # a place is free
 
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""
@@ -270,7 +272,7 @@ class Executor:
         DBOS knows a worker concurrency for each queue, the same for all workers; that of a worker is for all its
         queues together. So a queue's is made as small as what the others leave, each time it is looked at."""
         system, active, most = self._dbos._sys_db, self._dbos._active_workflows_set, self._concurrency
-        look, remove = system.get_queue, active._remove
+        look = system.get_queue
         pauses = dict.fromkeys([*queues, also], _SELDOM)
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
@@ -287,29 +289,7 @@ class Executor:
                 queue._worker_concurrency = left if own is None else min(own, left)
             return queue
 
-        def removed(*which: Any) -> None:
-            remove(*which)
-            self.bell.ring()
-
-        system.get_queue, active._remove = get_queue, removed
-
-    def recover(self, dead: Iterable[str]) -> None:
-        """Put what these executors had begun in line again."""
-        self._dbos._recover_pending_workflows(list(dead))
-        self.bell.ring()
-
-    def abandoned(self, known: Iterable[str], silent: float) -> list[str]:
-        """Executors that have something begun, longer than `silent` seconds ago, and are not `known`."""
-        import sqlalchemy
-
-        query = sqlalchemy.text(
-            f"SELECT DISTINCT executor_id FROM {schema_of(self._where)}.workflow_status WHERE status = 'PENDING'"
-            " AND updated_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - :silent"
-            " AND NOT executor_id = ANY(:known)"
-        )
-        with self._pool.connect() as connection:
-            found = connection.execute(query, {"silent": silent * 1000, "known": list(known)}).fetchall()
-        return [str(id) for (id,) in found]
+        system.get_queue = get_queue
 
     def rest(self) -> None:
         """Take no more work; what is begun goes on."""
@@ -319,7 +299,7 @@ class Executor:
 
     def close(self) -> None:
         """Blocking, and not on the loop that does the work. What is begun belongs to nobody afterwards."""
-        dbos = package()
         self.bell.end()
-        dbos.DBOS.destroy(workflow_completion_timeout_sec=0)
+        if self._dbos is not None:
+            package().DBOS.destroy(workflow_completion_timeout_sec=0)
         self._pool.dispose()
