@@ -207,10 +207,13 @@ def forget(where: Target) -> int:
 
 
 class Executor:
-    """DBOS in a worker's process; `id` is nobody else's. Made and launched on the loop that does the work."""
+    """DBOS in a worker's process; `id` is nobody else's. Made and launched on the loop that does the work. While
+    `is_closed`, it takes nothing from the queues whose runs count."""
 
-    def __init__(self, where: Target, id: str, concurrency: int | None) -> None:
-        self.id, self._where, self._concurrency = id, where, concurrency
+    def __init__(
+        self, where: Target, id: str, concurrency: int | None, is_closed: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.id, self._where, self._concurrency, self._is_closed = id, where, concurrency, is_closed
         self.bell = Bell(())
         self._pool = connections(where, 10)
         self._dbos: Any = None
@@ -287,6 +290,8 @@ class Executor:
                 left = max(0, most - sum(active.count_for_queue(other) for other in queues if other != name))
                 own = queue._worker_concurrency
                 queue._worker_concurrency = left if own is None else min(own, left)
+            if name in queues and self._is_closed():
+                queue._worker_concurrency = 0
             return queue
 
         system.get_queue = get_queue

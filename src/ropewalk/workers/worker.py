@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import socket
@@ -23,6 +24,7 @@ from ..errors import Fenced, InvalidFlow, Problem, RopewalkError, RunBusy, Store
 from ..journal.fleet import Fleet
 from ..journal.journal import ENDS, Log, RunRow
 from ..journal.postgres import PostgresStore
+from ..journal.sql_rows import CHUNK
 from ..journal.strays import Strays
 from ..journal.waiting import iso
 from ..uncollected import seldom_collected
@@ -31,6 +33,7 @@ from .dispatches import AGAIN, Dispatches
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
 from .pulse import Pulse, driver_errors
+from .quarantine import OF_A_CHUNK, PATIENCE, Quarantine
 from .spread import Chunks
 from .system import CHUNKS, PLAY, RUN, TICK, Client, Executor, code_version, prepare
 
@@ -67,7 +70,10 @@ class Worker:
         self._lost: set[asyncio.Task[str]] = set()
         self._began = time.time()
         self._leaving = False  # what is cancelled now is let go of, not given up
-        self._desk = Fleet(store.where)  # apart from that of the pulse, which must not wait
+        self._quarantine = Quarantine()
+        self._desk = Fleet(
+            store.where, recoveries=self.terms.recoveries
+        )  # apart from that of the pulse, which must not wait
         self.engine.spread = self._chunks = Chunks(self._desk, self.client, lambda: not self._leaving)
         self._hand = Hand(self.engine, self._desk, again)
 
@@ -78,7 +84,8 @@ class Worker:
         about = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
         self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
         self.engine.lease = self._pulse
-        executor = self._executor = Executor(self.store.where, self.id, self.terms.concurrency)
+        executor = Executor(self.store.where, self.id, self.terms.concurrency, lambda: self._quarantine.is_closed)
+        self._executor = executor
         self._census = Census(self.store, self.dispatches, self.id, self.terms.lease, lambda: executor.executing)
         # Who died with a run is counted before anything is taken: a run in line twice would come here uncounted.
         dead = await asyncio.to_thread(self.fleet.reap)
@@ -146,6 +153,24 @@ class Worker:
         except RopewalkError as missing:
             return await self._give_back(row, missing, refusers)
         job.park = True
+        async with await self._place(row):
+            return await self._execute(run_id, job)
+
+    async def _place(self, row: RunRow) -> contextlib.AbstractAsyncContextManager[None]:
+        """Where a run or a chunk is executed: among the others, or apart from them."""
+        is_chunk = row.kind == CHUNK
+        if row.epoch > 1 and await self._is_suspect(row.id):  # at epoch 1 nobody has had it
+            patience = OF_A_CHUNK if is_chunk else PATIENCE
+            return self._quarantine.alone(row.id, functools.partial(self._is_suspect, row.id), patience)
+        return self._quarantine.shared(row.id, at_once=is_chunk)
+
+    async def _is_suspect(self, run_id: str) -> bool:
+        try:
+            return await asyncio.to_thread(self._desk.is_suspect, run_id)
+        except driver_errors():  # the server is away: so it was, as far as anybody knows
+            return True
+
+    async def _execute(self, run_id: str, job: Job) -> str:
         try:
             opened = await self.store.reopen(run_id)
         except RunBusy:
@@ -169,7 +194,8 @@ class Worker:
         if row is None or row.status != "running":
             return "over"
         try:
-            return await self._hand.play(row)
+            async with await self._place(row):
+                return await self._hand.play(row)
         except Fenced:
             return "over"  # with its run
         except StoreError:

@@ -39,23 +39,13 @@ def _in_fleet(app: App) -> Iterator[tuple[str, str, str]]:
 
 def _in_store(app: App) -> Iterator[tuple[str, str, str]]:
     """Without workers nothing is queued: a run has an owner, waits, is parked, or its process is gone."""
-    counts = {
-        status: len(app.store.list_runs(status=status, top=True, limit=10_000)) for status in ("waiting", "parked")
-    }
-    running = app.store.list_runs(status="running", top=True, limit=10_000)
+    statuses = ("running", "waiting", "parked")
+    rows = {status: app.store.list_runs(status=status, top=True, limit=10_000) for status in statuses}
+    running = rows.pop("running")
     gone = {row.id for row in app.store.orphans(limit=10_000)}
     left = [row.id for row in running if row.id in gone]
-    yield (
-        "runs",
-        "ok",
-        _counted(
-            {
-                "executing": len(running) - len(left),
-                **{s: len(found) for s, found in rows.items()},
-                "interrupted": len(left),
-            }
-        ),
-    )
+    others = {status: len(found) for status, found in rows.items()}
+    yield "runs", "ok", _counted({"executing": len(running) - len(left), **others, "interrupted": len(left)})
     for id in left[:_SHOWN]:
         yield f"run {id}", "note", f"its process is gone; continue it with: ropewalk resume {id}"
 
