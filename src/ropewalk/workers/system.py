@@ -1,6 +1,7 @@
 """DBOS as Ropewalk uses it: where its tables are, who enqueues, who takes work.
 
-All that is known of DBOS is in this file. Its tables are in a schema of their own beside the store's (`ropewalk_dbos`
+All that is known of DBOS is in this file, in `dispatches.py` (where a dispatch is) and in `contract.py` (what of it
+another release may change). Its tables are in a schema of their own beside the store's (`ropewalk_dbos`
 beside `ropewalk`), made by DBOS itself when the first client or worker comes. Workflows of one major version of
 Ropewalk are taken by all its workers: a run pins its definition, so that the code of workers need not be the same.
 """
@@ -23,6 +24,7 @@ from ..journal.news import News
 from ..journal.postgres_news import message
 from ..journal.postgres_session import PAUSE, Target, driver
 from .bell import PUT, Bell
+from .contract import check_columns, check_instance, check_package, check_queue
 from .quiet import quiet
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def package() -> Any:
         raise StoreError(
             f'engine="dbos" needs DBOS: {install("distributed")} ({str(error).splitlines()[0]})'
         ) from error
+    check_package()
     return dbos
 
 
@@ -245,7 +248,20 @@ class Executor:
         dbos.DBOS.listen_queues([*queues, also])
         self.bell = Bell([*queues, also])
         dbos.DBOS.launch()
+        check_instance(self._dbos)
+        self._check_columns()
         self._attend(queues, also)
+
+    def _check_columns(self) -> None:
+        import sqlalchemy
+
+        query = sqlalchemy.text(
+            "SELECT column_name FROM information_schema.columns"
+            " WHERE table_schema = :schema AND table_name = 'workflow_status'"
+        )
+        with self._pool.connect() as connection:
+            found = connection.execute(query, {"schema": schema_of(self._where)})
+            check_columns({str(name) for (name,) in found})
 
     def _counted(self, body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """A function, which is what DBOS can mark; the dispatch counts as executed until DBOS is done with it."""
@@ -267,7 +283,8 @@ class Executor:
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""
         for name, limits in queues.items():
-            self._dbos.register_queue(name, polling_interval_sec=_SOON, on_conflict="always_update", **limits)
+            made = self._dbos.register_queue(name, polling_interval_sec=_SOON, on_conflict="always_update", **limits)
+            check_queue(made)
 
     def _attend(self, queues: Sequence[str], also: str) -> None:
         """Have the threads of the queues wait for the bell before they look; they ask what the queue is each time.

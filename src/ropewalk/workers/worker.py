@@ -71,9 +71,8 @@ class Worker:
         self._began = time.time()
         self._leaving = False  # what is cancelled now is let go of, not given up
         self._quarantine = Quarantine()
-        self._desk = Fleet(
-            store.where, recoveries=self.terms.recoveries
-        )  # apart from that of the pulse, which must not wait
+        # Apart from that of the pulse, which must not wait.
+        self._desk = Fleet(store.where, recoveries=self.terms.recoveries)
         self.engine.spread = self._chunks = Chunks(self._desk, self.client, lambda: not self._leaving)
         self._hand = Hand(self.engine, self._desk, again)
 
