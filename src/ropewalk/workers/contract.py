@@ -59,6 +59,10 @@ COLUMNS: Final = frozenset(("workflow_uuid", "status", "name", "executor_id", "c
 """Those of the table `workflow_status` that statements of ours name."""
 
 
+ASKED_WITHIN: Final = 15.0
+"""Seconds in which the thread of each queue asks what the queue is, once a worker has started."""
+
+
 @lru_cache(maxsize=1)
 def check_package() -> None:
     """Check the installed DBOS, once per process.
@@ -107,6 +111,21 @@ def check_columns(found: set[str]) -> None:
         StoreError: One that Ropewalk reads is missing; the message names each.
     """
     _refuse(version("dbos"), [f"the column {name} of workflow_status" for name in sorted(COLUMNS - found)])
+
+
+def warn_unasked(queues: set[str]) -> None:
+    """Log that DBOS takes runs in another way than the tested version does.
+
+    Args:
+        queues: The queues whose threads have not called `get_queue`.
+    """
+    log.error(
+        "DBOS %s does not call SystemDatabase.get_queue for: %s; runs are taken late, and the limit of runs at once in"
+        " this worker does not hold; install dbos==%s.*",
+        version("dbos"),
+        ", ".join(sorted(queues)),
+        TESTED,
+    )
 
 
 def _missing() -> Iterator[str]:

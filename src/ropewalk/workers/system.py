@@ -221,6 +221,7 @@ class Executor:
         self._pool = connections(where, 10)
         self._dbos: Any = None
         self._executing: dict[str, None] = {}
+        self._unasked: set[str] = set()
 
     @property
     def executing(self) -> list[str]:
@@ -280,6 +281,11 @@ class Executor:
         self._executing.pop(id, None)
         self.bell.ring()  # a place is free
 
+    @property
+    def unasked(self) -> set[str]:
+        """The queues whose thread has not yet asked what the queue is, which is how it is woken and limited."""
+        return self._unasked
+
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""
         for name, limits in queues.items():
@@ -293,10 +299,13 @@ class Executor:
         queues together. So a queue's is made as small as what the others leave, each time it is looked at."""
         system, active, most = self._dbos._sys_db, self._dbos._active_workflows_set, self._concurrency
         look = system.get_queue
-        pauses = dict.fromkeys([*queues, also], _SELDOM)
+        names = [*queues, also]
+        self._unasked = set(names)
+        pauses = dict.fromkeys(names, _SELDOM)
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
             if threading.current_thread().name == f"queue-worker-{name}" and name in pauses:
+                self._unasked.discard(name)
                 self.bell.wait(name, pauses[name])
             queue = look(name, *args, **more)
             if queue is None or name not in pauses:

@@ -29,6 +29,7 @@ from ..journal.strays import Strays
 from ..journal.waiting import iso
 from ..uncollected import seldom_collected
 from .census import Census
+from .contract import ASKED_WITHIN, warn_unasked
 from .dispatches import AGAIN, Dispatches
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
@@ -95,6 +96,7 @@ class Worker:
             await asyncio.to_thread(self._executor.register, all_lines(self.place))
             unheard += [self.store.hear(heard) for heard in (self._executor.bell.heard, self._chunks.heard)]
             await asyncio.to_thread(self._recover, dead)
+            asyncio.get_running_loop().call_later(ASKED_WITHIN, self._check_queues)
             started()
             with seldom_collected():
                 await self._stop.wait()
@@ -285,6 +287,10 @@ class Worker:
         self._leaving = True
         for task in list(self._tasks):
             task.cancel()
+
+    def _check_queues(self) -> None:
+        if self._executor is not None and not self._stop.is_set() and (unasked := self._executor.unasked):
+            warn_unasked(unasked)
 
     def _leave(self) -> None:
         """Blocking. Nothing of this worker is left; what it had begun is in line again."""
