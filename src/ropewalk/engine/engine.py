@@ -109,7 +109,7 @@ class Engine:
                 except _Abandoned:
                     continue
             try:
-                log = await (self._opened(job) if self.store.durable else self.store.open(job.new))
+                log = await self.store.open(job.new)
             except RunBusy:
                 row = await self._elsewhere(job.new)
                 if row is not None:
@@ -144,15 +144,6 @@ class Engine:
             if found is not None:
                 return found
         return None
-
-    async def _opened(self, job: Job) -> Log:
-        """Open the run. Cancelled meanwhile, the run is let go of: its claim may be written already."""
-        task = asyncio.ensure_future(self.store.open(job.new))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(_let_go)
-            raise
 
     async def _elsewhere(self, new: NewRun) -> RunRow | None:
         """Wait for a run of another process or loop; None when its owner died on the way or has parked it, or
@@ -189,9 +180,13 @@ class Engine:
             if (log.run.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
                 await log.release()
                 raise NoExecutor(job.new.id)
-        program = self.program(job)
-        watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
-        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher)
+        try:
+            program = self.program(job)
+            watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
+            run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher)
+        except BaseException:
+            await _given_up(log)  # else this process would own a run that it does not execute
+            raise
         if job.secrets is not None:
             run.secrets = job.secrets
         if run.waits is not None:
@@ -338,19 +333,6 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
 
 class _Abandoned(Exception):
     """The task that executed a run was cancelled; somebody who waits for it takes over."""
-
-
-def _let_go(opened: asyncio.Task[Log]) -> None:
-    """Release a run that was opened for somebody who no longer waits for it."""
-    if not opened.cancelled() and opened.exception() is None:
-        log = opened.result()
-        if log.finished is None:
-            releasing = asyncio.ensure_future(_given_up(log))
-            _releasing.add(releasing)
-            releasing.add_done_callback(_releasing.discard)
-
-
-_releasing: set[asyncio.Future[None]] = set()  # kept from the garbage collector until they are done
 
 
 async def _given_up(log: Log) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -17,6 +16,7 @@ import orjson
 from ..frozen import dataclass
 from .connection import fetch
 from .lease import Owner, judge, me
+from .poison import count_death, is_suspect, park
 from .postgres_session import Session, Target, driver
 from .sql_rows import load
 from .strays import Strays, anybodys
@@ -35,18 +35,6 @@ _WORKERS: Final = """
 _FREE: Final = """
     UPDATE lease SET owner = NULL
     WHERE owner = ? AND run IN (SELECT seq FROM run WHERE status = 'running') RETURNING run
-"""
-# What has recorded something since the last death is no poison.
-_COUNT: Final = """
-    INSERT INTO mishap (run, deaths, entries)
-    SELECT seq, 1, (SELECT count(*) FROM entry WHERE entry.run = seq) FROM unnest(CAST(? AS bigint[])) AS gone (seq)
-    ON CONFLICT (run) DO UPDATE SET entries = excluded.entries,
-        deaths = CASE WHEN excluded.entries > mishap.entries THEN 1 ELSE mishap.deaths + 1 END
-    RETURNING run, deaths
-"""
-_PARK: Final = """
-    UPDATE run SET status = 'parked', ended_at = ?2, error = CAST(?3 AS bytea)
-    WHERE {which} = ?1 AND status = 'running'
 """
 _MOST: Final = 10_000
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
@@ -132,13 +120,7 @@ class Fleet:
 
     def _count(self, session: Session, runs: list[int], owner: Owner) -> None:
         """Another process has died with these runs."""
-        for run, deaths in fetch(session, _COUNT, (runs,)):
-            if deaths > self.recoveries:
-                said = (
-                    f"parked: {deaths} workers have died while they ran it, the last one {owner},"
-                    " and it recorded nothing meanwhile; `ropewalk runs release` sets it free"
-                )
-                session.execute(_PARK.format(which="seq"), (run, time.time(), _parked(said)))
+        count_death(session, runs, owner, self.recoveries)
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -159,7 +141,11 @@ class Fleet:
 
     def park(self, run_id: str, said: str) -> None:
         """Keep a run that cannot go on from being tried again and again."""
-        self.do(lambda s: s.execute(_PARK.format(which="id"), (run_id, time.time(), _parked(said))))
+        self.do(lambda s: park(s, "id", run_id, said))
+
+    def is_suspect(self, run_id: str) -> bool:
+        """Return True if owners of this run died repeatedly: it is to be executed apart from others."""
+        return self.do(lambda s: is_suspect(s, run_id, self.recoveries))
 
     def release(self, run_id: str) -> bool:
         """Set a parked run free, with its deaths forgotten; False when it is not parked."""
@@ -244,10 +230,6 @@ def orphans(session: Session, dispatched: str, limit: int = 500) -> Sequence[Orp
         (limit,),
     )
     return [Orphan(id=id, epoch=epoch, context=_object(load(session, context))) for id, epoch, context in rows]
-
-
-def _parked(said: str) -> bytes:
-    return orjson.dumps({"kind": "Parked", "message": said})
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class SqlLog:
         self.failure: StoreError | None = None  # Set by the writer: nothing is written past it.
         self._unsent: list[Row] = []
         self._over = "" if finished is None else "the run has ended"
-        self._lost = self._told = False
+        self._lost = self._told = self._dropped = False
         self._on_stop: Callable[[], None] | None = None
         self.on_signal: Callable[[], None] | None = None
         self.heard = 0  # The last signal that the watch has told of.
@@ -70,8 +70,8 @@ class SqlLog:
 
     @property
     def abandoned(self) -> bool:
-        """Whether its event loop was closed under it."""
-        return self._inbox.loop.is_closed()
+        """Whether its event loop was closed under it, or its release did not come through."""
+        return self._dropped or self._inbox.loop.is_closed()
 
     def write_into(self, seq: int, past: dict[Key, Entry]) -> None:
         """What is appended from now on are facts of another run, while this one is ours; `past` are those it has."""
@@ -188,10 +188,14 @@ class SqlLog:
         self.sure = before
 
     async def release(self) -> None:
-        if self._over or self._lost or self._writer.refusal or self.abandoned:
-            return  # the watch lets go of one that is abandoned
+        if self._over or self._lost or self._writer.refusal or self._inbox.loop.is_closed():
+            return  # the watch releases a log whose loop is closed
 
-        await self._do(lambda connection: connection.execute(RELEASE, self.told()))
+        try:
+            await self._do(lambda connection: connection.execute(RELEASE, self.told()))
+        except BaseException:
+            self._dropped = True  # cancelled, or the store is away: the watch repeats it until it has come through
+            raise
         self._leave("the log was released")
 
     def touch(self, current_node: str, spent: float) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import functools
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -31,8 +30,8 @@ from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, runs, waits
 from .sql_signals import kept, send, signals
 from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
-from .watch import Watch
-from .writer import Writer
+from .watch import OWNED_BY, Watch
+from .writer import Writer, is_held
 
 Claiming: TypeAlias = Callable[[Connection, Doubt | None, float], Claim | Doubt]
 
@@ -205,6 +204,15 @@ class SqlStore(SqlUses):
 
     # --- owning a run ---------------------------------------------------------------------
 
+    def unheld(self) -> list[tuple[int, str, int]]:
+        """Return the runs that this process owns though it does not have them open: row number, id and epoch."""
+        owned = self._writer.read(lambda c: fetch(c, OWNED_BY, (me().dump(),)))
+        return [(seq, id, epoch) for seq, id, epoch in owned if not is_held(self._writer.name, seq)]
+
+    def give_back(self, seq: int, epoch: int) -> None:
+        """Release a run of `unheld`, unless somebody has claimed it meanwhile."""
+        self._writer.watch.give_back(seq, epoch)
+
     async def open(self, run: NewRun) -> SqlLog:
         check_json(run.id, "run id")
         if not run.started_at:
@@ -258,19 +266,28 @@ class SqlStore(SqlUses):
     # --- inside ---------------------------------------------------------------------------
 
     async def _own(self, id: str, claim: Claiming, new: NewRun | None = None) -> SqlLog:
+        """Make a run one's own. A claim whose caller is cancelled meanwhile, or whose journal cannot be read, is
+        given back: this process would own a run that it does not execute."""
         writer = self._writer
         writer.check()
         settled: Doubt | None = None
         while True:
             before = time.monotonic()
-            got = await writer.inbox().do(functools.partial(_swap, claim, settled, moments.next()))
+            got = await self._claimed(_Asking(claim, settled, moments.next(), writer.watch))
             if isinstance(got, Claim):
                 break
             settled = await self._settle(id, got)
         if got.fresh and new is not None and not new.copies:
             log = SqlLog(self, writer, got.seq, _fresh_row(new), {})
         else:
-            row, past = await asyncio.to_thread(self._load, got.seq)
+            writer.watch.opening.add(got.seq)
+            try:
+                row, past = await asyncio.to_thread(self._load, got.seq)
+            except BaseException:
+                _give_back(writer.watch, got)
+                raise
+            finally:
+                writer.watch.opening.discard(got.seq)
             log = SqlLog(self, writer, got.seq, row, keyed(past), finished=row if got.ended else None)
             if not got.ended:
                 writer.tell_soon(News("take", got.seq, id))
@@ -278,6 +295,16 @@ class SqlStore(SqlUses):
             log.sure = before
             writer.watch.add(log)
         return log
+
+    async def _claimed(self, asking: _Asking) -> Claim | Doubt:
+        future: asyncio.Future[Claim | Doubt] = self._writer.inbox().do(asking)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # A cancelled future is seen to by the inbox; one that was answered a moment before by nobody else.
+            if not future.cancelled() and future.exception() is None:
+                asking.give_back(future.result())
+            raise
 
     async def _settle(self, id: str, doubt: Doubt) -> Doubt:
         """Find out whether an owner elsewhere lives. Clocks of two hosts may differ, and jump:
@@ -321,8 +348,25 @@ class SqlStore(SqlUses):
         return packed
 
 
-def _swap(claim: Claiming, doubt: Doubt | None, now: float, connection: Connection) -> Claim | Doubt:
-    return claim(connection, doubt, now)
+class _Asking:
+    """A claim on its way to the writer."""
+
+    __slots__ = ("_claim", "_doubt", "_now", "_watch")
+
+    def __init__(self, claim: Claiming, doubt: Doubt | None, now: float, watch: Watch) -> None:
+        self._claim, self._doubt, self._now, self._watch = claim, doubt, now, watch
+
+    def __call__(self, connection: Connection) -> Claim | Doubt:
+        return self._claim(connection, self._doubt, self._now)
+
+    def give_back(self, got: Claim | Doubt) -> None:
+        """Release what was claimed for a caller that is gone; see `Inbox`."""
+        _give_back(self._watch, got)
+
+
+def _give_back(watch: Watch, got: Claim | Doubt) -> None:
+    if isinstance(got, Claim) and not got.ended:
+        watch.give_back(got.seq, got.epoch)
 
 
 def _with_text(connection: Connection, text: str, where: str, values: Sequence[str | float], limit: int) -> list[int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..config.workplace import Workplace
 from ..dialects.records import Outcome, outcome
@@ -22,13 +23,16 @@ from ..journal.journal import NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
 from ..tools.pace import Here
 from ..values import Json
+from .census import Places, places
+from .dispatches import Dispatches
 from .lines import unattended
 from .remote import RemoteEngine, postgres
 from .schedules import Schedules, check, run_id
-from .system import PRIORITY
+from .system import PRIORITY, prepare
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
+_BETWEEN: Final = 1.0  # seconds between two looks at where runs are
 
 
 class Host(Protocol):
@@ -142,6 +146,42 @@ class Workers:
     def unattended(self, run_id: str) -> str | None:
         """Why nobody takes a run that waits in line; None when somebody does. Blocking."""
         return unattended(self._app.store, self.fleet, run_id)
+
+    def places(self) -> Places:
+        """Count where unfinished runs are (queued, executing, waiting, parked, interrupted). Blocking.
+
+        Returns:
+            The counts, and as violations the runs that were in no place twice, a second apart.
+
+        Raises:
+            StoreError: The store is not in Postgres, or DBOS is not installed.
+        """
+        fleet, patience = self.fleet, postgres(self._app.store).patience
+        prepare(fleet.where)
+
+        def look() -> Places:
+            return fleet.do(lambda session: places(session, fleet.where, patience))
+
+        first = look()
+        if not first.violations:
+            return first
+        time.sleep(_BETWEEN)
+        before, second = {one.id for one in first.violations}, look()
+        return Places(second.counts, [one for one in second.violations if one.id in before])
+
+    def repair(self) -> list[str]:
+        """Dispatch the runs that nobody owns and no live dispatch leads to, as each worker does. Blocking.
+
+        Returns:
+            The ids of the runs that were dispatched.
+
+        Raises:
+            StoreError: The store is not in Postgres, or DBOS is not installed.
+        """
+        prepare(self.fleet.where)
+        dispatches = Dispatches(self.fleet, self.engine.client, self._app.settings)
+        dispatches.discard()
+        return dispatches.renew()
 
     @cached_property
     def schedules(self) -> Schedules:
