@@ -14,6 +14,7 @@ from ..ops import Call, Loop, Map, Wait
 from ..values import Json, closest
 from .experience import CONCURRENCY, MAX_ITERS, ExperienceDocument, Part
 from .experience_edges import OK, Edge, Way, edges_by_region, ways
+from .experience_input import input_schema, seeds
 from .experience_models import ModelNodes
 from .experience_nodes import MODELS, ExperienceNode, path_in, retry_of
 from .fields import Report, join, say
@@ -63,11 +64,10 @@ class ExperienceCompiler:
         top = [id for id, home in self.homes.items() if home is None]
         made = {**loops, **pipelines}
         nodes = self._region(top, edges.get("", []), made)
-        return Flow(
-            name=document.name,
-            body=Graph(nodes=nodes, limit=document.concurrency),
-            state={name: _channel(declared) for name, declared in document.schema.items()},
-        )
+        body = Graph(nodes=nodes, limit=document.concurrency)
+        state = {name: _channel(declared) for name, declared in document.schema.items()}
+        schema = input_schema(document, body)
+        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=seeds(schema, state))
 
     # --- what has which name ------------------------------------------------------------------
 
