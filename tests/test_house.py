@@ -37,7 +37,7 @@ LAYERS: list[set[str]] = [
     {"engine", "select"},  # L5
     {"workers", "claude"},  # L6
     {"n8n"},
-    {"fitting", "plan", "project", "runs"},  # L7
+    {"fitting", "plan", "project", "runs", "prompt_files"},  # L7
     {"definitions", "stored"},
     {"chains", "compositions", "experiences"},
     {"jobs"},

@@ -21,6 +21,7 @@ from .frozen import dataclass
 from .ir import Flow, Graph, node_parts
 from .journal import Definition
 from .ops import calls_of
+from .prompt_files import with_files
 from .uncollected import uncollected
 from .values import Json, digest
 
@@ -124,10 +125,10 @@ class Definitions:
     def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
         """Compile a document, from the cache when it is one of before. `root` is the directory it came from,
         which the `file` says too."""
-        compiled, fingerprint = self._read(document)
+        directory = root if root is not None or file is None else _directory_of(file)
+        compiled, fingerprint = self._read(with_files(document, directory))
         known = self._loaded.get((fingerprint, compiled.id))
-        if compiled.local and file is not None and root is None:
-            root = _directory_of(file)
+        root = directory if compiled.local else root
         if known is not None and file is None and known.root == root:
             return known
         loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file, root)

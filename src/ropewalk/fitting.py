@@ -85,7 +85,7 @@ _FILE: Final = ToolCard()
 
 def is_local(tool_id: str) -> bool:
     """Whether a tool is found in the directory of the definition, not in the toolbox."""
-    return tool_id.startswith(("impl:", "dataset:", "experience:"))
+    return tool_id.startswith(("impl:", "dataset:", "experience:", "cli-agent:"))
 
 
 def is_of_agents(tool_id: str) -> bool:

@@ -163,7 +163,8 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """A whole definition. `timeout` is in seconds of execution."""
+    """A whole definition. `timeout` is in seconds of execution. The channels in `seeds` begin with the member of the
+    input of their name, where it has one."""
 
     name: str
     body: Graph
@@ -171,6 +172,7 @@ class Flow:
     input_schema: Json = None
     output_schema: Json = None
     timeout: float | None = None
+    seeds: tuple[str, ...] = ()
 
 
 Writes: TypeAlias = Sequence[tuple[str, Json]]

@@ -161,7 +161,7 @@ def test_what_experiences_cannot_hold_is_told_at_once() -> None:
         f.when(a == 1, 1, 2)
         f.result(a)
     told = refusals(f, "experience")
-    for part in ("limit of time", "type of its input", "declared as one of", "another thing", "skipped and reported",
+    for part in ("limit of time", "declared as one of", "another thing", "skipped and reported",
                  "letters, digits", "branch", "gives its state"):  # fmt: skip
         assert part in told, part
 

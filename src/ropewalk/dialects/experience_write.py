@@ -16,7 +16,9 @@ from ..ir import Channel, Graph, Node, OnError
 from ..ops import Call, Loop, Map, Wait
 from ..values import Json
 from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
-from .experience import CONCURRENCY, MAX_ITERS, TYPES
+from .experience import CONCURRENCY, KEYWORDS, MAX_ITERS, TYPES, read
+from .experience_flow import ExperienceCompiler
+from .experience_input import seeds
 from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items, milliseconds, outputs
 
 HELD: Final[dict[type[Any], tuple[str, ...]]] = {
@@ -53,9 +55,12 @@ class ExperienceWriter(FlowWriter[Around]):
         self.inside: dict[str, list[Fields]] = {"loop": [], "pipeline": []}
         self.edges: list[Fields] = []
         self.ways: dict[str, Path] = {}
-        for what, there in (("timeout", flow.timeout), ("input_schema", flow.input_schema)):
-            if there is not None:
-                self.refuse(what, f"an experience has {NO_TIMEOUT if what == 'timeout' else 'no type of its input'}")
+        if flow.timeout is not None:
+            self.refuse("timeout", f"an experience has {NO_TIMEOUT}")
+        begun = [name for name in seeds(flow.input_schema, flow.state) if name not in flow.seeds]
+        if begun:
+            what = f"its input would begin the state field {begun[0]!r}, which has the name of a member of the input"
+            self.refuse("input_schema", what)
         self._result(body)
         self._order(body)
         self.region(body, Around())
@@ -66,7 +71,13 @@ class ExperienceWriter(FlowWriter[Around]):
             if parts:
                 graph[key] = parts
         start: Fields = {"kind": "experience", "name": flow.name, "version": "0.1.0"}
-        return {**start, **runtime, "state": {"schema": schema}, "graph": graph}
+        made: Fields = {**start, **runtime, "state": {"schema": schema}, "graph": graph}
+        inferred = None if self.problems else _inferred(made)
+        if flow.input_schema is not None and flow.input_schema != inferred:
+            made["inputSchema"] = flow.input_schema
+        elif flow.input_schema is None and seeds(inferred, flow.state):
+            made["inputSchema"] = {"type": "object"}  # no member of the input begins a field
+        return made
 
     def _result(self, body: Graph) -> None:
         values = [value for _, value in body.result.fields] if isinstance(body.result, Obj) else [body.result]
@@ -83,11 +94,11 @@ class ExperienceWriter(FlowWriter[Around]):
             )
 
     def _field(self, name: str, channel: Channel) -> Fields:
-        schema = channel.schema
-        kind = schema.get("type") if isinstance(schema, dict) and len(schema) == 1 else None
+        schema = channel.schema if isinstance(channel.schema, dict) else {}
+        kind = schema.get("type") if schema.keys() - {"type"} <= KEYWORDS else None
         if kind == "integer" or kind not in TYPES:
             self.refuse(f"state.{name}", f"a state field of an experience is declared as one of {', '.join(TYPES)}")
-        fields: Fields = {"type": kind}
+        fields: Fields = {**schema, "type": kind}
         if channel.reduce != "last_wins":
             fields["merge"] = channel.reduce
         return fields | ({"default": channel.initial} if channel.present else {})
@@ -280,6 +291,12 @@ class ExperienceWriter(FlowWriter[Around]):
             self.refuse(path, f"an experience has no ${ref.root}")
             return Lit(None)
         return Ref(ROOTS[ref.root], ref.path)
+
+
+def _inferred(document: Fields) -> Json:
+    """The input schema of a document that declares none."""
+    found = read(document)
+    return ExperienceCompiler(found).flow().input_schema
 
 
 def _nearest(id: str, body: Graph) -> set[str]:

@@ -285,6 +285,8 @@ class Run(Lane):
         state = {name: own(c.initial) for name, c in program.flow.state.items() if c.present}
         if self.state:
             state.update(self.state)
+        if program.flow.seeds and type(self.input) is dict:
+            state.update((name, self.input[name]) for name in program.flow.seeds if name in self.input)
         log: list[Any] | None = [] if region.writes else None
         return [None, self, region, 1, None, None, None, state, log, self, "", *([None] * (region.size - FIRST))]
 
