@@ -19,7 +19,7 @@ RopewalkError
 │   ├── ValidationFailed         arguments: `.problems`
 │   ├── ExecutionFailed
 │   │   └── ToolTimeout          no answer in time: `.seconds`
-│   ├── OutputValidationFailed   result: `.problems`
+│   ├── OutputValidationFailed   it ran, the result cannot be used: `.problems .result`
 │   └── StreamNotSupported
 ├── NodeFailed           a node of a flow gave up: `.path .node .tool .attempts`
 ├── RunTimeout           a run took longer than it may

@@ -22,6 +22,8 @@ class ToolError(RopewalkError):
     """
 
     retryable = True
+    ran = False
+    """True if the tool ran and repeating the call would repeat its effects."""
 
     def __init__(
         self, tool_id: str, op: str, cause: BaseException | str, *, backend: Any = None, problems: Any = ()
@@ -89,7 +91,14 @@ class ToolTimeout(ExecutionFailed):
 
 
 class OutputValidationFailed(ToolError):
-    """The result does not fit the tool's output schema, or is not JSON."""
+    """The tool ran, but its result cannot be used: it does not fit the output schema, or is not JSON.
+
+    A retry would repeat the effects of the call, so `retryable` is False unless trusted annotations say that
+    repeating the tool is safe. `result` is the rejected result (a RawResult), or None if the tool did not run.
+    """
+
+    retryable = False
+    result: Any = None
 
 
 class StreamNotSupported(ToolError):

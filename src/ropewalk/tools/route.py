@@ -62,6 +62,7 @@ class Route:
     `whole` names the arguments that have to be an `int`: JSON Schema calls 2.0 an integer, too.
     `timeout` (seconds) stands where the tool sets none.
     `per_attempt` asks for keys that tell the attempts of a node apart.
+    `repeatable` says whether a call may be repeated after it took effect; None leaves it to the tool's annotations.
     """
 
     send: Send
@@ -73,6 +74,7 @@ class Route:
     timeout: float | None = None
     per_attempt: bool = False
     whole: tuple[str, ...] = ()
+    repeatable: bool | None = None
 
 
 class Routed:
