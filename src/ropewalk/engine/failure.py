@@ -105,5 +105,10 @@ def without_stand_in(exc: Exception, failed: NodeFailed, spot: Spot, frame: Fram
 
 def as_error(failed: NodeFailed) -> dict[str, Json]:
     """What `$error` is."""
-    about: dict[str, Json] = {"node": failed.node, "tool": failed.tool, "message": failed.message, "kind": failed.kind}
-    return {**about, "ran": True} if failed.ran else about
+    return {
+        "node": failed.node,
+        "tool": failed.tool,
+        "message": failed.message,
+        "kind": failed.kind,
+        "ran": failed.ran,
+    }

@@ -114,7 +114,7 @@ def planned(
     found = Instances(flow.body, entries)
     parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
     mine, inside = split_names(found, flow, accept or {})
-    if inside and not parts:
+    if not any(part.status not in _WELL for part in parts.values()):
         all_named(found, flow, inside)  # raises NotFound
     took = accepted(row, found, flow, mine)
     kept = {one.attempt.path for one in took}
@@ -148,7 +148,7 @@ def _check_inside(app: App, row: RunRow, again: Again) -> None:
     left = dict(again.inside)
     waiting = [part for part, anew in again.parts if not anew]
     while left and waiting:
-        part = waiting.pop()
+        part = known(app.store, waiting.pop().id)  # lists have no large values
         flow = pinned(app, part).flow
         inner = planned(flow, part, app.store.history(part.id), app.store, (), left)
         left = {name: value for name, value in left.items() if name in inner.inside}
