@@ -93,6 +93,7 @@ from .tools import (
     ToolNotFound,
     ToolTimeout,
     ValidationFailed,
+    wrap_error,
 )
 
 __all__ = [
@@ -139,4 +140,5 @@ __all__ = [
     "UnresolvedReference",
     "UnsupportedSchema",
     "ValidationFailed",
+    "wrap_error",
 ]

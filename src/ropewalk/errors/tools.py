@@ -51,6 +51,30 @@ class ToolError(RopewalkError):
         return seen is not None
 
 
+def wrap_error(
+    tool_id: str, op: str, error: BaseException | None, *, backend: Any = None
+) -> ToolError | None:
+    """Give an error the context of a tool call, as executors and backends of your own need it.
+
+    Args:
+        tool_id: The tool that was called.
+        op: The stage that failed, such as `execute`.
+        error: What went wrong. None means that nothing did.
+        backend: The ToolBackend that was used.
+
+    Returns:
+        A ToolError with `error` as its cause. None for None, and a ToolError of this tool unchanged.
+    """
+    if error is None:
+        return None
+    if isinstance(error, ToolError) and error.tool_id == tool_id:
+        return error
+    kinds = {"execute": ExecutionFailed, "validate_input": ValidationFailed, "validate_output": OutputValidationFailed}
+    wrapped = kinds.get(op, ToolError)(tool_id, op, error, backend=backend)
+    wrapped.retryable = getattr(error, "retryable", wrapped.retryable)
+    return wrapped
+
+
 class InvalidToolId(ToolError):
     retryable = False
 
