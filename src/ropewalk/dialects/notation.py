@@ -77,6 +77,7 @@ NOTATIONS: Final[dict[str, Notation]] = {
         "composition": "composition_result",
         "experience": "experience_result",
         "flow": "flow",
+        "runchain": "runchain_document",
     }.items()
 }
 
