@@ -52,6 +52,13 @@ def need(name: str) -> str:
     return "found"
 
 @tool
+def misfit(name: str) -> dict:
+    """Adds to a file, and gives something else than it says."""
+    with open(name, "a") as file:
+        file.write("x")
+    return f"made {name}"
+
+@tool
 def echo(value: str) -> str:
     """Gives back what it gets."""
     return value

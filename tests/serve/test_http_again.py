@@ -141,3 +141,22 @@ def test_a_parked_run_that_was_answered_elsewhere_is_called_that_and_gone_on_wit
     assert len(listed) == 1
     assert served.post(f"/api/runs/{id}/resume", {}).status_code == 202
     assert ended(served, id)["status"] == "completed"
+
+
+def test_a_rejected_result_is_accepted_and_nothing_is_called_again(served: Served) -> None:
+    id, file = fresh(), fresh()
+    document = chain(call("n", "misfit", name=file))
+    failed = served.post("/api/runs", {"document": document, "runId": id, "wait": 20}).json()
+    assert failed["errors"][0]["ran"] is True
+    [node] = served.get(f"/api/runs/{id}").json()["nodes"]
+    assert node["error"]["result"] == {"value": f"made {file}"}
+    wrong = served.post(f"/api/runs/{id}/retry", {"accept": ["x"]})
+    assert (wrong.status_code, wrong.json()["error"]["kind"]) == (404, "NotFound")
+    done = served.post(f"/api/runs/{id}/retry", {"accept": ["n"], "wait": 20}).json()
+    assert (done["status"], done["results"]) == ("completed", {"n": f"made {file}"})
+    assert (served.folder / file).read_text() == "x"
+    other = fresh()
+    served.post("/api/runs", {"document": document, "runId": other, "wait": 20})
+    done = served.post(f"/api/runs/{other}/retry", {"accept": {"n": {"made": 2}}, "wait": 20}).json()
+    assert done["results"] == {"n": {"made": 2}}
+    assert (served.folder / file).read_text() == "xx"

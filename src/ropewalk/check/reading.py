@@ -41,7 +41,9 @@ _COUNTS: Final[dict[str, tuple[int, int | None]]] = {
 _ARITHMETIC: Final = frozenset(("-", "*", "/", "%", "neg"))
 _ASKS: Final = frozenset(("has", "exists", "coalesce"))
 """Functions for values that may be missing: what they ask for is no mistake, here or later in the node."""
-_FAILURE: Final[dict[str, Type]] = {"node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING}
+_FAILURE: Final[dict[str, Type]] = {
+    "node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING, "ran": BOOLEAN,
+}  # fmt: skip
 _GOING_OVER: Final = "a loop over items, a map, a for_each or a pipeline"
 _TESTS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 """The macros whose body decides whether an element fits."""

@@ -54,7 +54,7 @@ def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
         "One turn of the model in an agent's conversation.",
         {"type": "object"},
         namespace=id.namespace,
-        annotations={"timeout": LONGEST_TURN},
+        annotations={"timeout": LONGEST_TURN, "readOnlyHint": True},
         handler=Turns(client, toolbox),
     )
 

@@ -69,15 +69,16 @@ def _composite() -> dict[str, Json]:
     return _object(composite.FIELDS, {"steps": steps}, "composite", ("name", "steps"))
 
 
-def _run_chain() -> dict[str, Json]:
-    step = _object(runchain_document.STEP_FIELDS, {}, None, ("toolId",))
-    return _object(runchain_document.FIELDS, {"steps": {"type": "array", "items": step}}, "runchain", ("kind", "steps"))
+def _runchain() -> dict[str, Json]:
+    step = _object(runchain_document.STEP_FIELDS, {"toolId": _OF[f.name]}, None, ("toolId",))
+    return _object(runchain_document.FIELDS, {"steps": {"type": "array", "items": step}}, "runchain", ("steps",))
 
 
 _NODE: Final = {"$ref": "#/$defs/node"}
 _NODES: Final = {"anyOf": [{"type": "array", "items": _NODE}, _NODE]}
 _MADE: Final[Mapping[str, Callable[[], dict[str, Json]]]] = {
-    "chain": _chain, "composite": _composite, "composition": _composition, "runchain": _run_chain,
+    "chain": _chain, "composite": _composite, "composition": _composition,
+    "runchain": _runchain,
 }  # fmt: skip
 
 

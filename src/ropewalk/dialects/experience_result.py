@@ -111,6 +111,7 @@ def _error(failure: NodeFailed, conditions: Mapping[str, str]) -> dict[str, Json
         "message": message,
         "kind": failure.kind,
         "attempts": failure.attempts,
+        **({"ran": True} if failure.ran else {}),
     }
 
 

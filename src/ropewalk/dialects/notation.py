@@ -155,7 +155,15 @@ def write(flow: Flow, kind: str) -> dict[str, Json]:
 def failures(ending: Any) -> list[dict[str, Json]]:
     """What failed in a run, as results list it; the path says in which round of which loop."""
     errors: list[dict[str, Json]] = [
-        {"nodeId": e.node, "path": e.path, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
+        {
+            "nodeId": e.node,
+            "path": e.path,
+            "tool": e.tool,
+            "message": e.message,
+            "kind": e.kind,
+            "attempts": e.attempts,
+            **({"ran": True} if e.ran else {}),
+        }
         for e in ending.failures
     ]
     if ending.error is not None and not isinstance(ending.error, NodeFailed):

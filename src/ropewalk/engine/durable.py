@@ -6,9 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from ..errors import ExecutionFailed, JournalConflict, NodeFailed, Problem, ToolError
+from ..errors import (
+    ExecutionFailed,
+    InvalidValue,
+    JournalConflict,
+    NodeFailed,
+    OutputValidationFailed,
+    Problem,
+    ToolError,
+)
 from ..ir import Getter, Step, whole
 from ..journal.journal import Entry
+from ..tools.raw import RawResult, shortened
 from ..values import NOT_JSON, Json, digest
 from .caller import Direct, Lease
 from .direct import raised, start_with
@@ -23,8 +32,8 @@ class PastFailure(ExecutionFailed):
 
     def __init__(self, recorded: dict[str, Any]) -> None:
         super().__init__(recorded["tool"], recorded["op"], recorded["message"])
-        self.retryable = bool(recorded["retryable"])
-        self.kind = recorded["kind"]
+        self.retryable, self.ran = bool(recorded["retryable"]), bool(recorded.get("ran"))
+        self.kind, self.result = recorded["kind"], recorded.get("result")
 
 
 class Pledge:
@@ -93,12 +102,17 @@ def call(
                 value = take(raw)
                 value = settle(raw) if value is NOT_JSON else value
         except ToolError as exc:
-            await log.append(Entry(path, "call_failed", spot.id, _as_data(run_, exc), mark, started, run_.now()))
+            await _record_failure(run_, spot, path, exc, mark, started)
             raise
         if within is not None and clock() - began >= within:
             raise Late  # what comes after the node's own time is no result
         value = run_.redact(value) if run_.secrets else value
-        committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
+        try:
+            committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
+        except InvalidValue as exc:
+            error = _too_large(tool, exc, value, spot)
+            await _record_failure(run_, spot, path, error, mark, started)
+            raise error from exc
         if pledges and not committed.done():
             return Pledge(value, committed)
         await committed
@@ -127,15 +141,38 @@ async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -
     return known
 
 
+async def _record_failure(run: Any, spot: Spot, path: str, exc: ToolError, mark: str, started: float) -> None:
+    """Journal a failed call; a rejected result that no store takes is kept as a short text."""
+    data = _as_data(run, exc)
+    try:
+        await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
+    except InvalidValue:
+        data["result"] = {"text": shortened(data.get("result"))}
+        await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
+
+
+def _too_large(tool: str, cause: InvalidValue, value: Json, spot: Spot) -> OutputValidationFailed:
+    """The failure of a call whose result the store does not take; the tool ran all the same."""
+    error = OutputValidationFailed(tool, "validate_output", cause)
+    error.result = RawResult(False, text=shortened(value))
+    error.retryable, error.ran = spot.repeatable, not spot.repeatable
+    return error
+
+
 def _as_data(run: Any, failed: ToolError) -> dict[str, Json]:
-    """What `PastFailure` reads."""
-    return {
+    """Write down a failure for `PastFailure`; a rejected result is kept, so that a person can accept it."""
+    data: dict[str, Json] = {
         "tool": failed.tool_id,
         "op": failed.op,
         "message": run.redact(failed.reason),
         "retryable": failed.retryable,
         "kind": type(failed).__name__,
     }
+    if failed.ran:
+        data["ran"] = True
+    if isinstance(failed, OutputValidationFailed) and failed.result is not None:
+        data["result"] = run.redact(failed.result.to_dict())
+    return data
 
 
 def _parts(made: Send | tuple[Direct, float]) -> tuple[Any, ...]:
@@ -203,6 +240,8 @@ def said_of(failed: NodeFailed) -> dict[str, Any]:
         "kind": failed.kind,
         "attempts": failed.attempts,
         "problems": [[p.path, p.message, p.keyword] for p in failed.problems],
+        **({} if failed.retryable else {"retryable": False}),
+        **({"ran": True} if failed.ran else {}),
     }
 
 
@@ -210,7 +249,8 @@ def failed_of(said: Any) -> NodeFailed:
     """What `said_of` wrote."""
     problems = tuple(Problem(path=p, message=m, keyword=k) for p, m, k in said.get("problems", ()))
     given = {key: said[key] for key in ("node", "tool", "kind", "attempts")}
-    return NodeFailed(said["path"], said["message"], problems=problems, **given)
+    more = {"retryable": said.get("retryable", True), "ran": said.get("ran", False)}
+    return NodeFailed(said["path"], said["message"], problems=problems, **given, **more)
 
 
 async def wait_until(run: Any, due: float) -> None:

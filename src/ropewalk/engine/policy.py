@@ -18,7 +18,7 @@ from ..ir import Channel, Getter, Node, Policy, Writes, Yield
 from ..state import fitting_types, fold_into, write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
-from .failure import as_error, late, named, retryable, without_stand_in
+from .failure import as_error, late, named, without_stand_in
 from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Region, Spot, path_of
 from .lane import Late, clock, timed
 
@@ -87,7 +87,22 @@ def own_writes(
             if tell is not None and made:
                 tell(frame, changes)
 
-    return apply
+    return _after_call(apply, spot)
+
+
+def _after_call(apply: Callable[[Frame], None], spot: Spot) -> Callable[[Frame], None]:
+    """Mark a refused write of a tool's result: the call took effect, so another attempt would repeat it."""
+    if spot.tool is None or spot.repeatable:
+        return apply
+
+    def write(frame: Frame) -> None:
+        try:
+            apply(frame)
+        except InvalidValue as exc:
+            exc.ran, exc.retryable = True, False  # type: ignore[attr-defined]  # read where the node's failure is made
+            raise
+
+    return write
 
 
 def write_hook(
@@ -179,7 +194,7 @@ def tried(
                 try:
                     return await attempt(frame)
                 except NodeFailed as exc:
-                    failed, again = exc, count < attempts and retryable(exc)
+                    failed, again = exc, count < attempts and exc.retryable
                 took = clock() - began
                 failed.attempts = max(failed.attempts, count)
                 due = run_.now() + policy.retry.pause(count) if again else None

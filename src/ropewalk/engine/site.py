@@ -169,6 +169,7 @@ class CompileSite:
             bound = self.builder.bind(tool)
         except ToolError as exc:
             return Step(whole, _fails(exc))
+        spot.repeatable = getattr(bound, "repeatable", False)
         if content:
             from ..tools.content import with_content
 

@@ -6,18 +6,22 @@ of it: those that failed go on in the same way, those that are done again forget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from ..dialects.records import Outcome, outcome
-from ..errors import NothingToRetry, PartOfRun, RunBusy, StoreError
+from ..errors import NotFound, NothingToRetry, PartOfRun, RunBusy, StoreError
 from ..events import Event
 from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
 from ..journal.offloop import off_loop
+from ..values import Json
+from .accept import Accept, Accepted, accepted, read_accept, repeated, split_names
 from .cone import Cone, Failure, all_named, failures
-from .instances import Instances
+from .instances import Attempt, Instances
 from .pinned import MOST_PARTS, known, pinned
 from .upgrade import pin, upgraded
 
@@ -32,10 +36,15 @@ _WELL = ("completed", "partial")
 @dataclass(frozen=True, slots=True)
 class Again:
     """What a retry forgets: `keys` of the run itself; `parts` are the runs that are part of it, and whether each
-    starts from nothing."""
+    starts from nothing. `accepted` are results that it records instead of calling a tool again."""
 
     keys: list[Key]
     parts: list[tuple[RunRow, bool]]
+    accepted: tuple[Accepted, ...] = ()
+    inside: Mapping[str, Any] = field(default_factory=dict)
+    """Accepted results of nodes that are in runs inside this one."""
+    repeated: tuple[Attempt, ...] = ()
+    """Calls that took effect before, and are made again."""
 
 
 async def retry(
@@ -47,21 +56,25 @@ async def retry(
     executor: Executor | None,
     on_event: Callable[[Event], None] | None,
     park: bool,
+    accept: Accept = (),
 ) -> Outcome:
-    """See `Runs.retry`."""
-    store = app.store
+    """Retry an ended run; `Runs.retry` describes the arguments."""
+    store, wanted = app.store, read_accept(accept)
     row = await off_loop(store, lambda: at_rest(store, run_id, nodes))
     to = await off_loop(store, lambda: upgraded(app, row, source, upgrade))
     job = await app.jobs.again(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
     job.park = park
     # Before anything changes.
-    await off_loop(store, lambda: planned(job.flow, row, store.history(run_id), store, nodes))
+    first = await off_loop(store, lambda: planned(job.flow, row, store.history(run_id), store, nodes, wanted))
+    await off_loop(store, lambda: _check_inside(app, row, first))
     log = await store.reopen(run_id, again=True)
     try:
         if to is not None:
             await pin(log, *to)
         past = list(log.past.values())
-        await _forget(app, log, await off_loop(store, lambda: planned(job.flow, row, past, store, nodes)))
+        again = await off_loop(store, lambda: planned(job.flow, row, past, store, nodes, wanted))
+        _warn(again, run_id, on_event)
+        await _forget(app, log, again)
     except BaseException:
         await log.release()
         raise
@@ -89,26 +102,70 @@ def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
     return row
 
 
-def planned(flow: Flow, row: RunRow, history: Iterable[Entry], store: Store, nodes: Sequence[str]) -> Again:
+def planned(
+    flow: Flow,
+    row: RunRow,
+    history: Iterable[Entry],
+    store: Store,
+    nodes: Sequence[str],
+    accept: Mapping[str, Any] | None = None,
+) -> Again:
     """What is to be forgotten of an ended run, that it goes on; raises NothingToRetry, or NotFound for a node."""
     entries = list(history)
     found = Instances(flow.body, entries)
     parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
-    gave_up = list(failures(found))
-    if not nodes and row.status == "completed":
+    mine, inside = split_names(found, flow, accept or {})
+    if not any(part.status not in _WELL for part in parts.values()):
+        all_named(found, flow, inside)  # raises NotFound
+    took = accepted(row, found, flow, mine)
+    kept = {one.attempt.path for one in took}
+    gave_up = [one for one in failures(found) if one.attempt.path not in kept]
+    if not nodes and not accept and row.status == "completed":
         raise NothingToRetry(row.id, "it has completed; name the node that it is to be run from (--from NODE)")
     cone = Cone()
+    for one in took:
+        cone.go_on(one.attempt)
     for instance in all_named(found, flow, nodes):
         cone.again(instance)
     if nodes:
         _all_in(row, cone, [one for one in gave_up if one.fatal])
     else:
         _failed(cone, gave_up, parts)
+    if any(cone.holds(path) for path in kept):
+        raise NothingToRetry(row.id, "a node cannot be accepted and run again; leave it out of one of the two")
     keys = cone.forgotten(entries)
+    again = [one.last for one in found.current() if cone.holds(one.last.path)]
     return Again(
         keys,
         [(part, anew) for path, part in parts.items() if (anew := _anew(path, part, found, cone)) is not None],
+        tuple(took),
+        inside,
+        tuple(repeated(again)),
     )
+
+
+def _check_inside(app: App, row: RunRow, again: Again) -> None:
+    """Raise NotFound unless every accepted node that this run does not have is in a run inside it."""
+    left = dict(again.inside)
+    waiting = [part for part, anew in again.parts if not anew]
+    while left and waiting:
+        part = known(app.store, waiting.pop().id)  # lists have no large values
+        flow = pinned(app, part).flow
+        inner = planned(flow, part, app.store.history(part.id), app.store, (), left)
+        left = {name: value for name, value in left.items() if name in inner.inside}
+        waiting += [one for one, anew in inner.parts if not anew]
+    if left:
+        raise NotFound("node", next(iter(left)), why=f"neither run {row.id} nor a run inside it can accept its result")
+
+
+def _warn(again: Again, run_id: str, on_event: Callable[[Event], None] | None) -> None:
+    """Report every call that took effect before and is made again."""
+    for attempt in again.repeated:
+        tool = getattr(attempt.instance.node.op, "tool", "")
+        if on_event is not None:
+            data = {"tool": tool}
+            node = attempt.instance.node.meta.name or attempt.instance.node.id
+            on_event(Event(run_id=run_id, kind="call.repeated", at=time.time(), path=attempt.path, node=node, data=data))
 
 
 def _failed(cone: Cone, gave_up: list[Failure], parts: dict[str, RunRow]) -> None:
@@ -145,11 +202,16 @@ def _anew(path: str, part: RunRow, found: Instances, cone: Cone) -> bool | None:
 
 async def _forget(app: App, log: Log, again: Again) -> None:
     for part, anew in again.parts:
-        await _part_again(app, part, anew)
+        await _part_again(app, part, anew, again.inside)
+    # Recorded first: if the process dies here, the run fails as before, and nothing is called again.
+    for one in again.accepted:
+        if one.entry is not None:
+            await log.append(one.entry)
+            log.past[one.entry.path, one.entry.kind] = one.entry
     await log.forget(again.keys)
 
 
-async def _part_again(app: App, part: RunRow, anew: bool) -> None:
+async def _part_again(app: App, part: RunRow, anew: bool, accept: Mapping[str, Any]) -> None:
     """Set a part running, for its run to go on with; with `anew` from nothing."""
     store = app.store
     row = await off_loop(store, lambda: store.get_run(part.id))
@@ -164,7 +226,7 @@ async def _part_again(app: App, part: RunRow, anew: bool) -> None:
             again = Again([(e.path, e.kind) for e in entries], [(one, True) for one in inner.values()])
         else:
             past = list(log.past.values())
-            again = await off_loop(store, lambda: planned(pinned(app, row).flow, row, past, store, ()))
+            again = await off_loop(store, lambda: planned(pinned(app, row).flow, row, past, store, (), accept))
         await _forget(app, log, again)
     finally:
         await log.release()

@@ -228,9 +228,14 @@ class Runs:
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
         park: bool = False,
+        accept: Sequence[str] | Mapping[str, Json] = (),
     ) -> Outcome:
         """Go on with a run that has ended: what failed runs again, of a for_each only the items that failed. With
         `from_nodes` (ids, names or paths such as `each[3]/fetch`) those and everything that depends on them.
+
+        A tool that ran, but whose result was rejected, is called again like any other failure; the event
+        `call.repeated` says so. `accept` names nodes whose rejected results the run uses instead,
+        without a call. As a mapping it gives the results by node, for results that are not JSON.
 
         Everything else keeps its recorded result. `definition` and `upgrade` are those of `app.resume`. Raises
         NothingToRetry where that would do nothing, NotFound for a run or node that is not there, RunBusy while the
@@ -240,7 +245,7 @@ class Runs:
 
         asked.texts(run_id=run_id)
         asked.names(from_nodes=from_nodes)
-        return await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park)
+        return await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park, accept)
 
     async def fork(
         self,

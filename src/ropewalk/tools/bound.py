@@ -14,18 +14,29 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
-from ..errors import InvalidInput, InvalidValue, Problem, ToolError, UnsupportedSchema, ValidationFailed
+from ..errors import (
+    InvalidInput,
+    InvalidValue,
+    OutputValidationFailed,
+    Problem,
+    ToolError,
+    UnsupportedSchema,
+    ValidationFailed,
+)
 from ..errors.foreign import passes
 from ..errors.given import listed
 from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, fresh, own
 from .failures import Failures
+from .normalise import ToolReported
 from .progress import Progress
+from .raw import UnusableResult
 from .result import RunResult, StreamEvent
 from .route import Args, OnProgress, Route
 from .stream import Stream, streamer
 from .tool import Tool, ToolBackend
+from .trust import is_repeatable
 
 if TYPE_CHECKING:
     from .pace import Pace, Turn
@@ -95,6 +106,7 @@ class Bound:
     `direct`, for coroutine handlers only, is `call` without the timeout, in parts.
     `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
     `per_attempt` asks for keys that tell the attempts of a node apart.
+    `repeatable` says that a call may be repeated although it took effect.
     """
 
     tool: Tool | None
@@ -105,6 +117,7 @@ class Bound:
     execute: Execute
     stream: Stream
     per_attempt: bool = False
+    repeatable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +133,8 @@ class Rules:
 
 def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
     """Everything after resolution, as closures; raises ToolError where a schema cannot be compiled."""
-    fail = Failures(tool_id, backend)
+    repeatable = is_repeatable(tool, backend) if route.repeatable is None else route.repeatable
+    fail = Failures(tool_id, backend, repeatable)
     takes = gives = ALL_FIT
     if tool is not None:
         if rules.validate_input:
@@ -163,6 +177,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         direct=_direct(route.direct, takes, gives, settle, fail) if route.direct and turn is None else None,
         timeout=limit,
         per_attempt=route.per_attempt,
+        repeatable=repeatable,
         execute=run,
         stream=stream if turn is None else _in_turn(stream, turn),
     )
@@ -261,6 +276,19 @@ async def _within(seconds: float, route: Route, sent: tuple[Any, ...], fail: Fai
         raise fail.executing(error) from error
 
 
+def _checked(value: Any) -> Json:
+    """Return a copy of a result in which models are objects; raise InvalidValue if that is not JSON."""
+    try:
+        return check_json(value, "result")
+    except InvalidValue:
+        from .models import with_models  # most results hold none
+
+        converted = with_models(value)
+        if converted is value:
+            raise
+        return check_json(converted, "result")
+
+
 def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[[Any], tuple[Json, Any]]:
     """Steps 7 and 8."""
     normalise = route.normalise
@@ -268,16 +296,24 @@ def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[
     def settle(raw: Any) -> tuple[Json, Any]:
         try:
             value, original = normalise(raw)
-        except Exception as error:
+        except ToolReported as error:
             raise fail.executing(error) from error
+        except UnusableResult as error:
+            raise fail.rejected(error, raw if error.result is None else error.result) from error
+        except Exception as error:
+            raise fail.rejected(error, raw) from error
         if route.strict:
             return value, original
         try:
-            value = check_json(value, "result")
+            value = _checked(value)
         except InvalidValue as error:
-            raise fail.output(error, (Problem(path=error.place, message=error.message),)) from error
+            problem = Problem(path=error.place, message=error.message)
+            raise fail.rejected(error, value, (problem,)) from error
         if check_out is not None:
-            check_out(value)
+            try:
+                check_out(value)
+            except OutputValidationFailed as error:
+                raise fail.with_result(error, value) from error.__cause__
         return value, original
 
     return settle

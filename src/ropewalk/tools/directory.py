@@ -128,9 +128,8 @@ class DirectoryCaller:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await self._datasets.read(args.get("source"))
 
-        return bind_route(
-            tool_id, None, None, Route(send=send, normalise=lambda rows: (rows, None), strict=True), self._rules
-        )
+        route = Route(send=send, normalise=lambda rows: (rows, None), strict=True, repeatable=True)  # it only reads
+        return bind_route(tool_id, None, None, route, self._rules)
 
     def _cli_agent(self, tool_id: str) -> Bound:
         provider = tool_id.partition(":")[2]

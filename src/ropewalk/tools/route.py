@@ -63,6 +63,7 @@ class Route:
     `timeout` (seconds) stands where the tool sets none.
     `per_attempt` asks for keys that tell the attempts of a node apart. `checked` says that the result fits the output
     schema of the tool already: that of a flow follows from its graph, or was held to the declared one.
+    `repeatable` says whether a call may be repeated after it took effect; None leaves it to the tool's annotations.
     """
 
     send: Send
@@ -75,6 +76,7 @@ class Route:
     per_attempt: bool = False
     checked: bool = False
     whole: tuple[str, ...] = ()
+    repeatable: bool | None = None
 
 
 class Routed:

@@ -370,6 +370,8 @@ def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBa
         _field(definition, "outputSchema", "output_schema"),
         namespace=server,
         annotations=annotations or None,
+        icons=[_plain(icon) for icon in _field(definition, "icons") or ()] or None,
+        meta=_plain(_field(definition, "_meta", "meta")) or None,
     )
     return made, ToolBackend.mcp(server, None if safe == name else name)
 

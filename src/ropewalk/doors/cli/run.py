@@ -200,7 +200,7 @@ def followed(
             row = app.runs.row(outcome.run_id)
             by = "a worker" if row is not None and app.runs.attended(row) else None
         kept = "" if isinstance(app.store, MemoryStore) else f"ropewalk runs show {quote(outcome.run_id)}{again}"
-        text = summary(data, where, again, engine, by=by)
+        text = "\n".join([summary(data, where, again, engine, by=by), *rejected(data, again if kept else None)])
         return Answer(exit=ended(data), data=data, text=text, recorded=kept)
 
     return work
@@ -258,6 +258,22 @@ def summary(
             lines.append(f"{name}: {_shown(data[name])}")
     lines += waits(data, options, engine, by=by)  # the last thing, however long the results are
     return "\n".join(lines)
+
+
+def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
+    """Say of each tool that ran, but whose result was rejected, how to continue; `options` is None if the run cannot."""
+    lines: list[str] = []
+    for error in data.get("errors") or ():
+        if not isinstance(error, dict) or error.get("ran") is not True:
+            continue
+        node = str(error.get("nodeId") or error.get("path") or "")
+        said = f"{node}: the tool ran, so the call was not repeated"
+        if options is not None:
+            run = quote(str(data.get("runId")))
+            said += f"; look at its result: ropewalk runs show {run}{options}"
+            said += f"\n  and use it: ropewalk runs retry {run} --accept {quote(node)}{options}"
+        lines += [visible(f"  {line.strip()}") for line in said.split("\n")]
+    return lines
 
 
 def _error(error: Any, where: Mapping[str, str]) -> str:

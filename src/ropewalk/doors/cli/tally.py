@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any
 
 from ...events import Event
@@ -71,6 +72,13 @@ class Tally:
             self.total = int(data.get("nodes") or self.total)
             self.started = self.started or event.at
         return None
+
+
+def repeats(event: Event) -> str:
+    """Say that a retry calls a tool again that took effect before, and how to use its result instead."""
+    tool = (event.data or {}).get("tool")
+    command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(event.node)}"
+    return visible(f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}")
 
 
 def _note(event: Event, began: float | None) -> str:

@@ -28,6 +28,14 @@ class Again(Awaited):
     )
 
 
+class Retried(Again):
+    """`accept` uses rejected results instead of calling their tools again."""
+
+    accept: list[Annotated[str, Field(min_length=1)]] | dict[str, Any] = Field(
+        default_factory=list, max_length=1000, description="Nodes whose recorded results to use, or results by node."
+    )
+
+
 class Forked(Again):
     """Only what is given differs from the run of before."""
 
@@ -54,7 +62,7 @@ class Sent(Asked):
 
 
 # Of a request without a body.
-_AWAITED, _AGAIN, _FORKED = Awaited.model_validate({}), Again.model_validate({}), Forked.model_validate({})
+_AWAITED, _RETRIED, _FORKED = Awaited.model_validate({}), Retried.model_validate({}), Forked.model_validate({})
 router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, default_response_class=Answer)
 
 
@@ -65,11 +73,14 @@ def all_waiting(app: Served) -> Answer:
 
 
 @router.post("/runs/{run_id:path}/retry", summary="Retry a run", **EXECUTED)
-async def retry(run_id: RunId, app: Served, live: Going, given: Again = _AGAIN) -> Answer:
-    """Go on with a run that has ended: what failed runs again, or `nodes` and what depends on them."""
+async def retry(run_id: RunId, app: Served, live: Going, given: Retried = _RETRIED) -> Answer:
+    """Retry an ended run: repeat what failed, or `nodes` and what depends on them. Nodes in `accept` are not called
+    again: their rejected results are used, or the values given for them."""
     known(app, run_id)
-    nodes = check_json(given.nodes, "nodes")
-    return await set_going(live, run_id, given.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take))
+    nodes, accept = check_json(given.nodes, "nodes"), check_json(given.accept, "accept")
+    return await set_going(
+        live, run_id, given.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take, accept=accept)
+    )
 
 
 @router.post("/runs/{run_id:path}/resume", summary="Resume a run", **EXECUTED)

@@ -14,6 +14,7 @@ import orjson
 
 from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ToolNotApproved, ValidationFailed
 from ...source import visible
+from ...told import RAN, has_run
 from ...tools.mcp_request import ServerRefused
 from ...values import Json
 from .schemas import shown_value
@@ -65,7 +66,9 @@ def explained(name: str, error: Exception) -> Any:
         log.warning("%s was called and is refused: %s", error.tool_id, visible(error.differs))
     if isinstance(error, ToolError):
         about["tool"] = error.tool_id
-        return failed(f"{error.tool_id}: {error.reason}", about)
+        if has_run(error):
+            about["ran"] = True
+        return failed(f"{error.tool_id}: {error.reason}" + (f"\n{RAN}" if has_run(error) else ""), about)
     if isinstance(error, (RopewalkError, ConnectionError, TimeoutError)):
         return failed(str(error), about)
     log.error("calling %s raised", name, exc_info=error)
