@@ -188,7 +188,8 @@ class Engine:
                 raise NoExecutor(job.new.id)
         program = self.program(job)
         watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
-        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher)
+        heard = {"watcher": watcher, "listener": job.watcher}
+        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, **heard)
         if job.secrets is not None:
             run.secrets = job.secrets
         if run.waits is not None:
