@@ -40,7 +40,7 @@ LAYERS: list[set[str]] = [
     {"fitting", "plan", "project", "runs"},  # L7
     {"definitions", "stored"},
     {"chains", "compositions", "experiences"},
-    {"jobs"},
+    {"jobs", "streaming"},
     {"app"},
     {"toolchain", "composite", "runchain", "testing"},
     {"told", "guard", "telemetry", "listening"},  # what doors share
