@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from ..content import contents, hashes_of
 from ..values import Json
 from .journal import ENDS, Entry, Key, Live, NewRun, RunRow, Signal, ending
 
@@ -23,7 +24,7 @@ class Record:
     asks: making one costs as much as running a few nodes."""
 
     __slots__ = (
-        "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "live", "log", "new",
+        "contents", "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "live", "log", "new",
         "result", "result_count", "signals", "spent", "started_at", "status", "stop_requested",
     )  # fmt: skip
 
@@ -41,6 +42,16 @@ class Record:
         self.log: MemoryLog | None = None
         self.signals: Sequence[Signal] = ()
         self.due: float | None = None
+        self.contents: dict[str, bytes] = {}
+        self.keep_contents(new.input)
+
+    def keep_contents(self, value: Json) -> None:
+        """Hold on to the content in a value; free in a process that has none."""
+        if contents.count:
+            for hash in hashes_of(value):
+                data = contents.in_memory(hash)
+                if data is not None:
+                    self.contents[hash] = data
 
     def row(self, *, so_far: bool = False) -> RunRow:
         """The run; one that goes on with the results that it has `so_far`."""
