@@ -101,7 +101,9 @@ class RunStream(AsyncIterator[Event]):
     async def __aenter__(self) -> RunStream:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.mcp_lab import node, python
 
 from mcp_servers.pictures import EVERYTHING, PDF, PNG, WAV
 from ropewalk import App, Runner, flow, tool
@@ -28,6 +27,7 @@ from ropewalk.journal import MemoryStore, NewRun, Store
 from ropewalk.journal.journal import Entry
 from ropewalk.journal.sqlite import SqliteStore
 from ropewalk.journal.transfer import copy
+from tools.mcp_lab import node, python
 
 
 def sha(data: str) -> str:
@@ -161,7 +161,8 @@ async def test_content_of_a_flow_called_as_a_tool_and_of_a_runner_alone(tmp_path
         outcome = await app.run({"kind": "chain", "name": "outer", "nodes": nodes})
         assert outcome.results["seen"] == SEEN
         alone = await Runner(index=app.toolbox).run("pics:everything")
-        assert alone.structured == VALUE and content_bytes(alone.structured[1]) == base64.b64decode(PNG)
+        assert alone.structured == VALUE
+        assert content_bytes(alone.structured[1]) == base64.b64decode(PNG)
 
 
 @pytest.mark.node
@@ -175,7 +176,8 @@ async def test_the_image_of_the_everything_server_is_one_in_a_chain() -> None:
         ]
         outcome = await app.run({"kind": "chain", "name": "c", "nodes": nodes})
     before, image, after = outcome.results["image"]
-    assert isinstance(before, str) and isinstance(after, str)
+    assert isinstance(before, str)
+    assert isinstance(after, str)
     assert image["$content"]["mimeType"] == "image/png"
     assert outcome.results["sizes"] == [image["$content"]["size"]]
     assert content_bytes(image).startswith(b"\x89PNG")
@@ -237,7 +239,8 @@ async def test_a_python_tool_gives_content() -> None:
 
     async with App("memory", tools=[draw]) as app:
         part: Any = await app.call_tool("draw")
-    assert part["$content"]["name"] == "plan" and content_bytes(part) == b"drawn"
+    assert part["$content"]["name"] == "plan"
+    assert content_bytes(part) == b"drawn"
     with pytest.raises(InvalidValue):
         content("text", "image/png")  # type: ignore[arg-type]
     with pytest.raises(InvalidValue):
@@ -296,7 +299,8 @@ def test_a_run_that_was_killed_has_its_content_when_it_is_resumed(tmp_path: Path
     process.wait()
     done = subprocess.run([sys.executable, script, store, "go", server], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "'hold': '261'" in done.stdout and SEEN[1][1] in done.stdout
+    assert "'hold': '261'" in done.stdout
+    assert SEEN[1][1] in done.stdout
 
 
 # --- stores -------------------------------------------------------------------------------------
@@ -337,7 +341,8 @@ async def test_a_store_has_content_until_no_run_refers_to_it(
     other = await store.open(NewRun(id="in", kind="chain", input={"image": part}))
     await other.finish("completed", None)
     monkeypatch.setattr(contents, "_kept", type(contents._kept)())  # as in another process
-    assert store.content(hash) == data and content_bytes(part) == data
+    assert store.content(hash) == data
+    assert content_bytes(part) == data
     assert store.content("0" * 64) is None
     monkeypatch.setattr(contents, "_kept", type(contents._kept)())
     assert store.prune(keep=1).runs == 2

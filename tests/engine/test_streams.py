@@ -84,7 +84,9 @@ async def test_events_of_inner_flows_are_events_of_the_outer_run(kind: str, stor
         app.watch(everything.append)
         done = await app.run(OUTER[kind], on_event=events.append)
         assert done.success
-    paths = [(event.kind, event.path) for event in events if event.kind.startswith("node.") and event.kind != "node.ready"]
+    paths = [
+        (event.kind, event.path) for event in events if event.kind.startswith("node.") and event.kind != "node.ready"
+    ]
     sub = paths[0][1].partition("/")[0]
     want = [("node.started", ""), ("node.started", "/mid"), ("node.started", "/mid/g")]
     want += [("node.progress", "/mid/g"), ("node.chunk", "/mid/g")] * 2
@@ -93,7 +95,8 @@ async def test_events_of_inner_flows_are_events_of_the_outer_run(kind: str, stor
     assert {event.run_id for event in events} == {done.run_id}
     assert [event.kind for event in events if event.kind.startswith("run.")] == ["run.started", "run.finished"]
     chunks = [event for event in everything if event.kind == "node.chunk"]
-    assert [event.path for event in chunks] == ["g", "g"] and chunks[0].run_id != done.run_id
+    assert [event.path for event in chunks] == ["g", "g"]
+    assert chunks[0].run_id != done.run_id
 
 
 async def test_the_text_of_a_model_and_the_calls_of_an_agent_are_events() -> None:
@@ -106,7 +109,8 @@ async def test_the_text_of_a_model_and_the_calls_of_an_agent_are_events() -> Non
         assert (await app.run(chain("ask", node="sub"), on_event=events.append)).success
     chunks = [(event.path, event.data["chunk"]) for event in events if event.kind == "node.chunk"]  # type: ignore[index, call-overload]
     assert [chunk for _, chunk in chunks] == ["part0", "part1", {"type": "text", "text": "all done"}]
-    assert all(path.startswith("sub/") for path, _ in chunks) and chunks[0][0].endswith("/g")
+    assert all(path.startswith("sub/") for path, _ in chunks)
+    assert chunks[0][0].endswith("/g")
 
 
 async def test_a_run_that_only_an_app_watches_does_not_repeat_inner_events() -> None:
@@ -125,7 +129,8 @@ async def test_a_flow_called_as_a_tool_reports_its_nodes_as_progress() -> None:
         inner_tools(app)
         await app.call_tool("middle", {}, on_progress=told.append)
     numbers = [event.progress for event in told]
-    assert numbers == sorted(set(numbers)) and numbers[-1] == told[-1].total == 2
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == told[-1].total == 2
     assert "mid/g: part (1 of 2)" in [event.message for event in told]
     assert "mid/g: part1" in [event.message for event in told]
 
@@ -147,7 +152,8 @@ async def test_no_event_is_made_where_nobody_listens() -> None:
         app.toolbox.register(Tool("t", "d", {"type": "object"}, namespace="p", backend=backend))
         assert (await app.run(chain("p:t"))).success
         assert (await app.run(chain("p:t"), on_event=events.append)).success
-    assert heard[0] is None and heard[1] is not None
+    assert heard[0] is None
+    assert heard[1] is not None
     [progress] = [event for event in events if event.kind == "node.progress"]
     assert progress.data == {"progress": 1, "total": 2, "message": "half"}
     heard[1](ProgressEvent(2, 2, "too late"))
@@ -162,9 +168,11 @@ async def test_the_output_in_an_event_is_bounded(size: int, cut: bool) -> None:
     [ended] = [event for event in events if event.kind == "node.finished"]
     data: Any = ended.data
     if cut:
-        assert data["output"] == '"' + 999 * "x" and data["truncated"] is True
+        assert data["output"] == '"' + 999 * "x"
+        assert data["truncated"] is True
     else:
-        assert data["output"] == size * "x" and "truncated" not in data
+        assert data["output"] == size * "x"
+        assert "truncated" not in data
 
 
 async def test_a_recorded_run_shows_the_same_outputs(tmp_path: Path) -> None:
@@ -177,12 +185,13 @@ async def test_a_recorded_run_shows_the_same_outputs(tmp_path: Path) -> None:
         for event in (*live, *recorded)
         if event.kind == "node.finished"
     ]
-    assert len(outputs) == 2 and outputs[0] == outputs[1]
+    assert len(outputs) == 2
+    assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 1.5, "é\n\"", [], {}, [[]], {"a": [1, {"b": "c"}], "d": {}}, list(range(5_000)), {"k" * 11_000: 1}],
+    [None, True, 1.5, 'é\n"', [], {}, [[]], {"a": [1, {"b": "c"}], "d": {}}, list(range(5_000)), {"k" * 11_000: 1}],
 )
 def test_a_preview_is_the_beginning_of_the_json(value: Any) -> None:
     import orjson
@@ -201,8 +210,10 @@ async def test_stream_gives_the_events_and_then_the_outcome() -> None:
     assert [event.kind for event in events] == [
         "run.started", "node.started", "node.progress", "node.chunk", "node.finished", "run.finished", "run.outcome",
     ]  # fmt: skip
-    assert stream.outcome is not None and stream.outcome.results == {"g": ["part0"]}
-    assert events[-1].data == stream.outcome.to_dict() and events[:-1] == heard
+    assert stream.outcome is not None
+    assert stream.outcome.results == {"g": ["part0"]}
+    assert events[-1].data == stream.outcome.to_dict()
+    assert events[:-1] == heard
     assert {event.run_id for event in events} == {"mine"} == {stream.run_id}
 
 
@@ -235,7 +246,7 @@ async def test_closing_a_stream_stops_the_run(how: str, tmp_path: Path) -> None:
                 if event.kind == "node.started":
                     break
             async with asyncio.timeout(10):
-                while status(app) == "running":
+                while status(app) == "running":  # noqa: ASYNC110 - nobody says when
                     await asyncio.sleep(0.02)
         elif how == "with":
             async with app.stream(chain("slow"), run_id="r") as stream:

@@ -77,8 +77,8 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono", "playing", "program",
-        "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall",
+        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono", "playing",
+        "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall",
         "watch", "watcher", "when",
     )  # fmt: skip
 

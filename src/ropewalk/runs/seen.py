@@ -23,10 +23,10 @@ from .standing import STANDINGS, attended, standing, told
 from .steps import endings, event_of, steps, summary, taken_over
 
 if TYPE_CHECKING:
-    from .contents import Content
     from ..app import App
     from ..definitions import Source
     from ..jobs import Executor
+    from .contents import Content
 
 MOST = 100_000
 KINDS: Final = (*NOTATIONS, CHUNK, "schedule")

@@ -17,7 +17,9 @@ from .result import ToolExecutionResult
 
 _ABSENT: Any = object()
 CONTENT: Final = frozenset(TYPES)
-_SPELLINGS: Final = {name: (name,) for name in ("type", "text", "data", "uri", "name", "title", "description", "size", "blob")}
+_SPELLINGS: Final = {
+    name: (name,) for name in ("type", "text", "data", "uri", "name", "title", "description", "size", "blob")
+}
 _SPELLINGS |= {"mimeType": ("mimeType", "mime_type"), "resource": ("resource",)}
 
 

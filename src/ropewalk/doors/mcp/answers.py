@@ -47,7 +47,9 @@ def blocks(value: Json) -> list[Any]:
     if not isinstance(value, str) and (inside := list(parts_in(value))):
         listed = value if isinstance(value, list) else [value]
         if all(isinstance(item, str) or about_of(item) is not None for item in listed):
-            made = [{"type": "text", "text": one} if isinstance(one, str) else to_mcp(about_of(one) or {}) for one in listed]
+            made = [
+                {"type": "text", "text": one} if isinstance(one, str) else to_mcp(about_of(one) or {}) for one in listed
+            ]
         else:
             made += [to_mcp(about) for about in {orjson.dumps(about): about for about in inside}.values()]
     return list(CallToolResult.model_validate({"content": made}).content)
