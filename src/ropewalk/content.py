@@ -243,7 +243,7 @@ def to_mcp(about: Mapping[str, Json]) -> dict[str, Any]:
     if kind == "resource_link":
         size = {"size": about["size"]} if "size" in about else {}
         return {"type": kind, "name": str(about.get("uri")), "uri": about.get("uri"), **mime, **size, **more}
-    marks = {key: more[key] for key in ("annotations", "_meta") if key in more}
+    marks: dict[str, Any] = {key: more[key] for key in ("annotations", "_meta") if key in more}
     if kind == "resource" and isinstance(about.get("text"), str):
         return {"type": kind, "resource": {"uri": about.get("uri"), **mime, "text": about["text"]}, **marks}
     try:

@@ -90,7 +90,7 @@ def _shown(value: Json) -> list[dict[str, Any]]:
         return []
     listed = value if isinstance(value, list) else [value]
     if all(isinstance(item, str) or about_of(item) is not None for item in listed):
-        return [_block(item) for item in listed]  # type: ignore[arg-type]  # as was just seen
+        return [_block(item) for item in listed]
     once = {orjson.dumps(about): about for about in inside}
     return [_said(_text(value)), *(_block(to_mcp(about)) for about in once.values())]
 
@@ -123,7 +123,7 @@ def _block(part: Mapping[str, Any] | str) -> dict[str, Any]:
     """One part of a result: a text, a part of content, or a content block of MCP."""
     if isinstance(part, str):
         return _said(part or NO_TEXT)
-    about = about_of(part)  # type: ignore[arg-type]
+    about = about_of(part)
     if about is not None:
         part = to_mcp(about)
     kind, mime = part.get("type"), str(part.get("mimeType") or "")

@@ -77,9 +77,9 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono", "playing",
-        "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall",
-        "watch", "watcher", "when",
+        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono",
+        "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
+        "waiting", "waits", "wall", "watch", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
