@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"frozen", "uncollected"},  # L0
     {"errors"},
     {"values"},
+    {"content"},
     {"expr", "schema", "source"},  # L1
     {"config"},
     {"ir", "events"},  # L2
@@ -40,7 +41,7 @@ LAYERS: list[set[str]] = [
     {"fitting", "plan", "project", "runs", "prompt_files"},  # L7
     {"definitions", "stored"},
     {"chains", "compositions", "experiences"},
-    {"jobs"},
+    {"jobs", "streaming"},
     {"app"},
     {"toolchain", "composite", "runchain", "testing"},
     {"told", "guard", "telemetry", "listening"},  # what doors share

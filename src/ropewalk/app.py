@@ -22,6 +22,7 @@ from .jobs import Executor, Jobs
 from .journal import ENDS, Store, named_store, open_store
 from .journal.offloop import off_loop
 from .select.selecting import Selecting
+from .streaming import Streaming
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
 from .values import Json
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from .workers.workers import Workers
 
 
-class App(Selecting):
+class App(Selecting, Streaming):
     """Toolbox, store and engine together. `async with App() as app:` closes what it opened.
 
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for

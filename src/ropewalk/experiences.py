@@ -77,7 +77,7 @@ class Directories:
         )
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            result = await flow.run(args, self.engine, key)
+            result = await flow.run(args, self.engine, key, on_progress)
             state = value_of(result, flow.kind)
             return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": state}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from dataclasses import dataclass
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,10 @@ def text(value: str) -> SimpleNamespace:
 
 
 def picture() -> SimpleNamespace:
-    return SimpleNamespace(type="image", data="...")
+    return SimpleNamespace(type="image", data="AAAA", mimeType="image/png")
+
+
+SHOWN = {"$content": {"type": "image", "mimeType": "image/png", "blob": sha256(bytes(3)).hexdigest(), "size": 3}}
 
 
 @pytest.mark.parametrize(
@@ -46,9 +50,9 @@ def picture() -> SimpleNamespace:
         ([text("NaN")], None, "NaN"),
         ([text("123456789012345678901234567890")], None, "123456789012345678901234567890"),
         ([text('"\\ud800"')], None, '"\\ud800"'),
-        ([picture()], None, None),
+        ([picture()], None, [SHOWN]),
         ([text("a"), text("b")], None, ["a", "b"]),
-        ([text("a"), text(""), picture()], None, "a"),
+        ([text("a"), text(""), picture()], None, ["a", SHOWN]),
         ([text("1"), text("")], None, "1"),
         ([text(""), text("")], None, None),
     ],

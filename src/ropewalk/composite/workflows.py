@@ -190,13 +190,15 @@ class _Run(Routed):
 
     def route(self, flows: Flows, /) -> Route:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self._run(args["name"], args.get("input"), flows, key)
+            return await self._run(args["name"], args.get("input"), flows, key, on_progress)
 
         return Route(send=send, timeout=float("inf"), per_attempt=True)
 
-    async def _run(self, name: str, input: Json, flows: Flows, key: str | None) -> Json:
+    async def _run(
+        self, name: str, input: Json, flows: Flows, key: str | None, on_progress: OnProgress | None = None
+    ) -> Json:
         flow = self.desk.flow(name)
-        return await flow.value(check_input(flow.flow, input), flows or flow.engine, key)
+        return await flow.value(check_input(flow.flow, input), flows or flow.engine, key, on_progress)
 
 
 def _line(document: Mapping[str, Json]) -> dict[str, Json]:

@@ -183,7 +183,8 @@ class Engine:
         try:
             program = self.program(job)
             watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
-            run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher)
+            heard = {"watcher": watcher, "listener": job.watcher}
+            run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, **heard)
         except BaseException:
             await _given_up(log)  # else this process would own a run that it does not execute
             raise

@@ -15,9 +15,11 @@ from typing import Final, TypeAlias
 
 from ..dialects.notation import value_in
 from ..errors import FlowFailed, InvalidFlow, Problem
-from ..ir import Flow
+from ..events import Event
+from ..ir import Flow, bodies
 from ..journal.journal import NewRun
 from ..schema import compile_schema, relaxed
+from ..tools.listener import Listener, RunProgress
 from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..values import Json
@@ -73,16 +75,21 @@ class FlowTool(Routed):
         """The flow keeps its own time; each attempt is a run of its own."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self.value(args, flows or self.engine, key)
+            return await self.value(args, flows or self.engine, key, on_progress)
 
         return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.given)
 
-    async def value(self, args: Args, flows: Flows = None, key: str | None = None) -> Json:
+    async def value(
+        self, args: Args, flows: Flows = None, key: str | None = None, on_progress: OnProgress | None = None
+    ) -> Json:
         """Run the flow and return its value; raise FlowFailed when it does not reach its end."""
-        return value_of(await self.run(args, flows, key), self.kind)
+        return value_of(await self.run(args, flows, key, on_progress), self.kind)
 
-    async def run(self, args: Args, flows: Flows = None, key: str | None = None) -> dict[str, Json]:
+    async def run(
+        self, args: Args, flows: Flows = None, key: str | None = None, on_progress: OnProgress | None = None
+    ) -> dict[str, Json]:
         """Run it, and give what its notation says of the ending."""
+        watcher = self._watcher(on_progress)
         args = args if self._takes is None else self._takes.filled(args)
         mark, around = (self.id, self.fingerprint), _inside.get()
         if mark in around:
@@ -93,13 +100,22 @@ class FlowTool(Routed):
             if self.ready is not None:
                 await self.ready()
             if flows is not None:
-                result: dict[str, Json] = await flows().run_part(self._job(args), key)
+                result: dict[str, Json] = await flows().run_part(self._job(args, watcher), key)
                 return result
-            return self.render(await run_program(self._compiled(), args, run_id=key or new_run_id()))
+            run_id = key or new_run_id()
+            return self.render(await run_program(self._compiled(watcher), args, run_id=run_id, watcher=watcher))
         finally:
             _inside.reset(token)
 
-    def _job(self, args: Args) -> Job:
+    def _watcher(self, on_progress: OnProgress | None) -> Callable[[Event], None] | None:
+        """Return what takes the events of a run: a plain progress callback hears of them as progress."""
+        if on_progress is None:
+            return None
+        if isinstance(on_progress, Listener):
+            return on_progress.watcher
+        return RunProgress(on_progress, counted=is_counted(self.flow)).take
+
+    def _job(self, args: Args, watcher: Callable[[Event], None] | None) -> Job:
         new = NewRun(
             id=new_run_id(),
             kind=self.kind,
@@ -109,9 +125,11 @@ class FlowTool(Routed):
             document=self.document,
             fingerprint=self.fingerprint,
         )
-        return Job(new=new, flow=self.flow, caller=self.caller, render=self.render, input=args)
+        return Job(new=new, flow=self.flow, caller=self.caller, render=self.render, input=args, watcher=watcher)
 
-    def _compiled(self) -> Program:
+    def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:
+        if watcher is not None:
+            return compile_flow(self.flow, self.caller, watched=True)
         program = self._program
         if program is None or program.version != self.caller.version:
             program = self._program = compile_flow(self.flow, self.caller)
@@ -143,6 +161,11 @@ def _why(result: dict[str, Json]) -> str:
         where = f"{said['nodeId']}: " if said.get("nodeId") else ""
         return f"{where}{said.get('message', '')}"
     return str(said or "")
+
+
+def is_counted(flow: Flow) -> bool:
+    """Return True if every node of a flow runs once, so that the number of steps is known beforehand."""
+    return not any(bodies(node) for node in flow.body.nodes)
 
 
 def cycle(names: list[str]) -> str:

@@ -77,9 +77,9 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "halted", "id", "input", "log", "loop", "mono", "playing", "program",
-        "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall",
-        "watch", "watcher", "when",
+        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono",
+        "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
+        "waiting", "waits", "wall", "watch", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -92,8 +92,10 @@ class Run(Lane):
         state: Mapping[str, Json] | None = None,
         spent: float = 0.0,
         watcher: Watcher | None = None,
+        listener: Watcher | None = None,
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
+        self.listener = listener  # the watcher of this run alone: it also takes the events of runs inside this one
         self.state, self.spent = state, spent
         self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
@@ -168,13 +170,16 @@ class Run(Lane):
     def tell(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
         """Hand an event to the watcher; a watcher that raises does not break the run."""
         if self.watcher is not None:
-            event = Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data)
-            try:
-                self.watcher(event)
-            except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the run
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": f"the watcher of run {self.id} raised on {kind}", "exception": exc}
-                )
+            self.emit(self.watcher, Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data))
+
+    def emit(self, watcher: Watcher, event: Event) -> None:
+        """Hand a finished event to a watcher. What the watcher raises goes to the handler of the event loop."""
+        try:
+            watcher(event)
+        except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the run
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"the watcher of run {self.id} raised on {event.kind}", "exception": exc}
+            )
 
     # --- running ------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExpressionError, ToolError
 from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
@@ -15,6 +15,7 @@ from . import direct, durable
 from .caller import Direct
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
 from .lane import Lane, lane_of_task
+from .observe import heard
 from .region import many
 from .scope import Scope
 
@@ -121,7 +122,14 @@ class CompileSite:
     def _sender(self, bound: Any) -> durable.Send:
         """How a journaled call is made whose idempotency key goes out with it."""
         spot, place = self.spot, _place_of(bound)
+        if self._watched:
+            call = heard(bound, spot)
+            return lambda frame, args: call(frame, args, f"{frame[RUN].id}/{place(frame, spot)}")
         return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")
+
+    @property
+    def _watched(self) -> bool:
+        return self.builder.watched and not self.spot.node.meta.hidden
 
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""
@@ -193,6 +201,9 @@ class CompileSite:
             get = _merged(get, more)
         if bound.direct is not None and not self.builder.secrets:
             return Step(get, self._in_one(bound))
+        if self._watched:
+            send = self._sender(bound)
+            return Step(whole, _redacted(send, get))
         return Step(whole, _keyed(bound, get, spot))
 
     def _start(self, called: Direct, args: Expr) -> Callable[[Frame], Awaitable[Json]]:
@@ -217,6 +228,13 @@ def _keyed(bound: Any, get: Getter, spot: Spot) -> Callable[[Frame], Awaitable[J
     async def run(frame: Frame) -> Json:
         run_ = frame[RUN]
         return run_.redact(await bound.call(get(frame), f"{run_.id}/{place(frame, spot)}"))
+
+    return run
+
+
+def _redacted(send: durable.Send, get: Getter) -> Callable[[Frame], Awaitable[Json]]:
+    async def run(frame: Frame) -> Json:
+        return cast(Json, frame[RUN].redact(await send(frame, get(frame))))
 
     return run
 

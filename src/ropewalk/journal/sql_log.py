@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from ..content import MARK, hashes_in
 from ..errors import Fenced, StoreError
 from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
@@ -17,7 +18,7 @@ from .claim import moments
 from .connection import Connection, fetch
 from .journal import ENDS, Entry, Key, Live, RunRow, Wanted
 from .news import News
-from .sql_rows import Row, forget_chunks, keep
+from .sql_rows import Row, contents_in, forget_chunks, keep, keep_contents
 from .sql_signals import park, take
 from .watch import BEAT, RELEASE
 
@@ -107,6 +108,8 @@ class SqlLog:
             self._send_again()
         if raw is not None and len(raw) > INLINE:
             inbox.big = True
+        if raw is not None and MARK in raw:
+            self._keep_contents(raw)
         row: Row = (
             self.into, entry.path, entry.kind, entry.node, raw, entry.digest, entry.started, entry.ended, self.epoch,
         )  # fmt: skip
@@ -252,7 +255,14 @@ class SqlLog:
         for row in rows:
             if row[4] is not None and len(row[4]) > INLINE:
                 self._inbox.big = True
+            if row[4] is not None and MARK in row[4]:
+                self._keep_contents(row[4])
             self._inbox.add((None, self, row))
+
+    def _keep_contents(self, raw: bytes) -> None:
+        """The content in an entry goes first, in the same commit."""
+        found, into = contents_in(hashes_in(raw)), self.into
+        self._inbox.add((None, self, lambda connection: keep_contents(connection, found, into)))
 
     def _write_lease(self, connection: Connection) -> None:
         """Also keeps anyone else from taking the run until the transaction has ended."""

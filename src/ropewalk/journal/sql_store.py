@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from ..content import contents
 from ..errors import NotFound, RunBusy
 from ..values import Json, check_json, is_json
 from . import sql_recovery as recovery
@@ -26,7 +27,7 @@ from .lease import me
 from .news import Hear, News
 from .signal import outgoing
 from .sql_log import SqlLog, packed_value
-from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, runs, waits
+from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, load_content, runs, waits
 from .sql_signals import kept, send, signals
 from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
@@ -54,10 +55,14 @@ class SqlStore(SqlUses):
         # Also at exit, and when the store is dropped without being closed.
         self._close = weakref.finalize(self, self._writer.close)
         self._document: tuple[Json, str, Packed] = (None, "", None)
+        contents.add_source(self)
 
     @property
     def schema(self) -> int:
         return int(self._writer.read(lambda c: fetch(c, "SELECT max(number) FROM migration"))[0][0])
+
+    def content(self, hash: str) -> bytes | None:
+        return self._writer.read(lambda c: load_content(c, hash))
 
     # --- definitions ----------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..app import App
     from ..definitions import Source
     from ..jobs import Executor
+    from .contents import Content
 
 MOST = 100_000
 KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
@@ -97,6 +98,24 @@ class Runs:
         if live is not None and not self.store.durable:
             return live.entries()
         return self.store.history(run_id)
+
+    def content(self, run_id: str, hash: str) -> Content:
+        """Get content (an image, audio, an embedded resource) that a value of the run refers to.
+
+        Args:
+            run_id: The id of the run.
+            hash: The SHA-256 of the bytes, which a value has as `$content.blob`.
+
+        Returns:
+            A `Content` with `data`, `mime_type` and `name`.
+
+        Raises:
+            NotFound: There is no such run, it does not refer to this content, or the bytes are gone.
+        """
+        from .contents import content
+
+        asked.texts(run_id=run_id, hash=hash)
+        return content(self, run_id, hash)
 
     def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ..events import Event
+from ..events import Event, bounded
 from ..journal.journal import Entry, RunRow
 from ..journal.waiting import iso
 from ..values import Json
@@ -164,6 +164,8 @@ def event_of(run_id: str, entry: Entry, before: float = 0.0) -> Event:
     data: Any = entry.data
     if kind == "node.finished":
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
+        if entry.kind == "call" or entry.data is not None:  # the value of a node with a block is not recorded
+            data |= bounded("output", entry.data)
     if entry.ended < before and entry.kind in (*RECORDED, "wait") and (data is None or isinstance(data, dict)):
         data = {**(data or {}), "replayed": True}
     return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)

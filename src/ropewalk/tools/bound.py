@@ -30,7 +30,7 @@ from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, fresh, own
 from .failures import Failures
 from .normalise import ToolReported
-from .progress import Progress
+from .progress import guarded
 from .raw import UnusableResult
 from .result import RunResult, StreamEvent
 from .route import Args, OnProgress, Route
@@ -156,7 +156,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         if turn is not None:
             await turn()
         seconds = limit if timeout is None else timeout
-        told = Progress(on_progress).tell if on_progress is not None else None
+        told = guarded(on_progress)
         sent = args if route.strict else fresh(args)
         raw = await _within(seconds, route, (sent, key, seconds, told), fail)  # 6
         return settle(raw)  # 7, 8

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from ..errors.foreign import with_type
+from .listener import Listener
 from .result import ProgressEvent, StreamEvent
 
 MOST_THREADS: Final = 64
@@ -133,15 +134,17 @@ async def maybe_await(value: Any) -> Any:
 async def collect(events: Any, on_progress: Callable[[ProgressEvent], None] | None) -> Any:
     """A stream as one result: what its `done` carried, else the list of its chunks.
 
-    Progress events go to `on_progress`; an error event raises its error.
+    Progress events go to `on_progress`, and chunks, too, if it is a Listener; an error event raises its error.
     """
     chunks: list[Any] = []
+    hear = on_progress.chunk if isinstance(on_progress, Listener) else None
     try:
         async for event in events:
-            if not isinstance(event, StreamEvent):
-                chunks.append(event)
-            elif event.kind == "chunk":
-                chunks.append(event.data)
+            if not isinstance(event, StreamEvent) or event.kind == "chunk":
+                chunk = event.data if isinstance(event, StreamEvent) else event
+                chunks.append(chunk)
+                if hear is not None:
+                    hear(chunk)
             elif event.kind == "error":
                 raise failure_of(event)
             elif event.kind == "done":

@@ -10,9 +10,11 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from ..content import expanded
 from ..errors import ConfigError
 from ..frozen import dataclass
 from ..values import Json
@@ -158,7 +160,16 @@ def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = Non
 
 def mcp_route(executor: McpExecutor | None, backend: ToolBackend, name: str) -> Route:
     """The route to a tool of an MCP server, under the server's own bare name."""
-    return _remote(executor, "MCP", (backend.server_name, backend.tool_id or name), normalise_mcp)
+    route = _remote(executor, "MCP", (backend.server_name, backend.tool_id or name), normalise_mcp)
+
+    async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        return await route.send(expanded(args), key, timeout, on_progress)
+
+    async def open_stream(args: Args, key: str | None) -> Any:
+        return await route.open(expanded(args), key) if route.open is not None else None
+
+    # A part of content among the arguments is sent as the content block of MCP: the server has no blobs of ours.
+    return replace(route, send=send, open=open_stream if route.open is not None else None)
 
 
 def provider_route(executor: ProviderExecutor | None, backend: ToolBackend) -> Route:
