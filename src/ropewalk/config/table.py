@@ -146,7 +146,13 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "instructions": is_text,
     },
     "store": {"url": is_text, "sync": _sync, "engine": _engine, "retention": _retention},
-    "workers": {"concurrency": _count, "lease": _seconds, "grace": _seconds, "recoveries": _count},
+    "workers": {
+        "concurrency": _count,
+        "lease": _seconds,
+        "grace": _seconds,
+        "recoveries": _count,
+        "longest_block": _seconds,
+    },
     "claude": {
         "model": is_text,
         "base_url": is_text,

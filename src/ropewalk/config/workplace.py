@@ -55,12 +55,16 @@ class Schedule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """What workers keep to: how many runs one has at once, the silence in seconds after which one is given up,
-    the seconds its runs have when it is told to stop, and after how many deaths in a row a run is parked."""
+    the seconds its runs have when it is told to stop, and after how many deaths in a row a run is parked.
+
+    `longest_block` is how many seconds a tool may hold the Python interpreter of a worker before the worker counts as
+    dead."""
 
     concurrency: int = 10
     lease: float = 2.5
     grace: float = 30.0
     recoveries: int = 5
+    longest_block: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..errors import Fenced
+from .boottime import boottime
 from .connection import AMONG, Connection, fetch, numbers
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _SENT: Final = f"SELECT run, max(seq) FROM signal WHERE run {AMONG} GROUP BY run
 class Watch:
     """The runs open in this store. `tick` is called by the writer, which holds its lock.
 
-    It is also what lets this process call tools (`Lease`): until `until`, by the monotonic clock, all of them are its
+    It is also what lets this process call tools (`Lease`): until `until`, by the clock `boottime`, all of them are its
     own; a process that was paused for longer asks for each run before it goes on.
     """
 
@@ -67,6 +68,10 @@ class Watch:
 
     def find(self, seq: int) -> SqlLog | None:
         return self._logs.get(seq)
+
+    def open_runs(self) -> list[int]:
+        """Return the runs that are open in this process, by their number in the store."""
+        return list(self._logs)
 
     def look_soon(self) -> None:
         """From any thread: something has been done to a run."""
@@ -109,7 +114,7 @@ class Watch:
                 self.remove(log)
 
     def _beat(self) -> None:
-        before = time.monotonic()
+        before, sent = time.monotonic(), boottime()
         due = before - self._lease / 3
         logs = [log for log in list(self._logs.values()) if log.touched or log.beaten <= due]
         rows = [log.told() for log in logs]
@@ -117,7 +122,7 @@ class Watch:
         for log in logs:
             log.touched, log.beaten = False, time.monotonic()
             if epochs.get(log.seq) == log.epoch:
-                log.sure = before
+                log.sure = sent
         self._reckon()
 
     def _reckon(self) -> None:

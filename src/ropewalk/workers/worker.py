@@ -7,6 +7,7 @@ in a process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -27,7 +28,7 @@ from ..journal.waiting import iso
 from ..uncollected import seldom_collected
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
-from .pulse import Pulse
+from .pulse import Pulse, driver_errors
 from .spread import Chunks
 from .system import (
     CHUNKS,
@@ -86,7 +87,15 @@ class Worker:
         names = [queue_named(name, self.place) for name in self._only] or list(lines(self.place))
         prepare(self.store.where)
         about = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
-        self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
+        self._pulse = Pulse(
+            self.fleet,
+            self.id,
+            about,
+            longest_block=self.terms.longest_block,
+            lost=self._given_up,
+            reaped=self._recover,
+            round_=self._sweep,
+        )
         self.engine.lease = self._pulse
         self._executor = Executor(self.store.where, self.id, self.terms.concurrency)
         # Who died with a run is counted before anything is taken: a run in line twice would come here uncounted.
@@ -266,13 +275,19 @@ class Worker:
 
     # --- the end --------------------------------------------------------------------------
 
-    def _given_up(self) -> None:
-        """Others have this worker's runs: what it still does with them leads nowhere."""
+    def _given_up(self, away: bool) -> None:
+        """Cancel everything: others have this worker's runs. If only the database was `away`, nothing has died."""
+        if away:
+            asyncio.get_running_loop().run_in_executor(None, self._pardon, self.store.open_runs())
         self._leaving = True
         for task in list(self._tasks):
             self._lost.add(task)
             task.cancel()
         asyncio.get_running_loop().call_later(_STOPPED, setattr, self, "_leaving", False)
+
+    def _pardon(self, runs: list[int]) -> None:
+        with contextlib.suppress(*driver_errors()):  # a death too many in the count of a run is no reason to end
+            self.fleet.pardon(runs)
 
     async def _drain(self) -> None:
         """Wait for what is begun; what takes longer than the grace is let go of, for others to go on with."""
