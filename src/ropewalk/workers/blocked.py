@@ -12,7 +12,7 @@ from ..engine.durable import call_of
 from ..journal.boottime import boottime as clock
 from ..tools.local import threads
 
-_OWN: Final = 0.5  # of the time must be processor time of this process; otherwise the machine stood still
+_OWN: Final = 0.5  # of the time must be processor time, if no thread is known; otherwise the machine stood still
 
 
 class Blocked:
@@ -32,7 +32,7 @@ class Blocked:
         held, busy = now - self._looked, used - self._used
         self._looked, self._used = now, used
         thread, self.thread = self.thread, None
-        if held <= self._limit or busy < _OWN * held:
+        if held <= self._limit or (thread is None and busy < _OWN * held):
             return None
         name = culprit(thread) if thread is not None else None
         return (

@@ -115,16 +115,21 @@ class _HeartProcess:
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.write(self._to, settings + b"\n")
         os.set_blocking(self._to, False)
+        os.set_blocking(self._from, False)
         self._rest = b""
         self._ended = False
 
     def answer(self, seconds: float) -> Iterator[Reading]:
         end = clock() + seconds
         self._write(b".")
-        while (left := end - clock()) > 0 and not self._ended:
-            if not select.select([self._from], [], [], left)[0]:
-                return
-            said = os.read(self._from, 65536)
+        while not self._ended:
+            select.select([self._from], [], [], max(0.0, end - clock()))
+            try:
+                said = os.read(self._from, 65536)  # whatever `select` says: this thread may have stood still in it
+            except BlockingIOError:
+                if clock() >= end:
+                    return
+                continue
             self._ended = not said
             *lines, self._rest = (self._rest + said).split(b"\n")
             yield from map(_reading, lines)
