@@ -24,8 +24,8 @@ class Silence:
 
     Args:
         gap: Longest time between two looks, in seconds. After a longer one all observations start again.
-        grace: Extra seconds that a process gets when observations start again after an interruption. It may need
-            longer than the observer to reconnect.
+        grace: Extra seconds that a process gets when observations start, or start again after an interruption. It may
+            need longer than the observer to reconnect.
         clock: Seconds, monotonic.
     """
 
@@ -46,7 +46,8 @@ class Silence:
             Observed silence of each process, in seconds. It is negative while the grace lasts.
         """
         now = self._clock()
-        interrupted = self._looked is not None and (now - self._looked > self._gap or connection != self._connection)
+        # At the first look, too: it may come right after an outage.
+        interrupted = self._looked is None or now - self._looked > self._gap or connection != self._connection
         bonus = self._grace if interrupted else 0.0
         known = {} if interrupted else self._seen
         self._looked, self._connection = now, connection

@@ -137,10 +137,9 @@ class Pulse:
             self._blocked.thread = beat.thread
         if beat.away is not None:
             self._losses += 1
-            if beat.away:
-                log.warning("the database was out of reach for %.1f s: other workers have its runs now", beat.away)
-            else:
-                log.warning("this worker was silent for more than %s s: its runs are others' now", self._fleet.lease)
+            why = f", because it could not reach the database for {beat.away:.1f} s" if beat.away else ""
+            lease = self._fleet.lease
+            log.warning("this worker was silent for more than %s s%s: its runs are others' now", lease, why)
             self._loop.call_soon_threadsafe(self._lost, beat.away > 0)
         self.until = max(self.until, beat.sent + self._fleet.lease * _SURE)
         self._loop.call_soon_threadsafe(self._sure.set)
