@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..errors import Place
 from ..frozen import dataclass
@@ -16,6 +16,10 @@ from ..values import Json
 
 Where: TypeAlias = Callable[[str], Place] | None
 """Where a key stands in its file; None for what was set up in Python."""
+
+
+CatchUp: TypeAlias = Literal["run_once", "skip", "run_all"]
+CATCH_UP: Final = get_args(CatchUp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +45,15 @@ class Rate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """A definition (`flow`, a file, relative to `ropewalk.toml`) that is run with `input` whenever `cron` says, in the
-    time of `timezone`, put into `queue`. What was due while no worker was there is made up for with `catch_up` only."""
+    time of `timezone`, put into `queue`. `catch_up` says what happens to due times that no worker could handle:
+    "run_once" starts one run for all of them, "skip" none, "run_all" one for each."""
 
     cron: str
     flow: str
     input: Json = None
     timezone: str = "UTC"
     queue: str | None = None
-    catch_up: bool = False
+    catch_up: CatchUp = "run_once"
     where: Where = field(default=None, compare=False, repr=False)
 
 

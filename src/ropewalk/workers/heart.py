@@ -200,6 +200,6 @@ def find_libpq() -> str | None:
     package = find_spec("psycopg_binary")
     for folder in (package.submodule_search_locations or []) if package is not None else []:
         for pattern in ("../psycopg_binary.libs/libpq*", ".dylibs/libpq*"):
-            for path in sorted(Path(folder).glob(pattern)):
-                return str(path)
+            for found in sorted(Path(folder).glob(pattern)):
+                return str(found)
     return ctypes.util.find_library("pq")
