@@ -172,7 +172,8 @@ class Pulse:
                 failures = 0
             except away as error:
                 failures += 1
-                level = logging.WARNING if failures == _PATIENT and clock() < self.until else logging.DEBUG
+                # While the database is away the heartbeat says so.
+                level = logging.WARNING if failures == _PATIENT and self._away_since is None else logging.DEBUG
                 log.log(level, "could not look for dead workers; trying again: %s", " ".join(str(error).split()))
 
 

@@ -47,6 +47,7 @@ from .system import (
 
 log = logging.getLogger("ropewalk.workers")
 _AGAIN = 1.0  # seconds until a run that was given back is offered to another worker
+_OUTAGE = 3600.0  # seconds for which runs wait for a database that is away
 _STOPPED = 5.0  # seconds for what was interrupted to let go
 
 
@@ -71,6 +72,7 @@ class Worker:
         self.engine = Engine(store)
         self._again, self._refused, self._ticked, self._only = again, refused, ticked, only
         self._strays = Strays(store.patience)
+        store.wait_for_server(_OUTAGE)
         self._executor: Executor | None = None
         self._pulse: Pulse | None = None
         self._tasks: set[asyncio.Task[str]] = set()
@@ -300,6 +302,7 @@ class Worker:
 
     def _let_go(self) -> None:
         self._leaving = True
+        self.store.wait_for_server(_STOPPED)
         for task in list(self._tasks):
             task.cancel()
 
