@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from types import FrameType
 from typing import Any
 
 from ..errors import (
@@ -16,6 +17,7 @@ from ..errors import (
     ToolError,
 )
 from ..ir import Getter, Step, whole
+from ..journal.boottime import boottime
 from ..journal.journal import Entry
 from ..tools.raw import RawResult, shortened
 from ..values import NOT_JSON, Json, digest
@@ -80,10 +82,9 @@ def call(
         mark = digest([tool, args if shown is get else shown(frame)])
         if log.past and (known := await _recorded(run_, frame, spot, path, mark)) is not None:
             return known.data
-        began = clock()
-        if lease is not None and began >= lease.until:
+        if lease is not None and boottime() >= lease.until:
             await lease.renewed(run_.id)
-            began = clock()
+        began = clock()
         started = run_.begins(spot.id, began)
         try:
             if send is not None:
@@ -119,6 +120,14 @@ def call(
         return value
 
     return Step(whole, run)
+
+
+def call_of(frame: FrameType) -> str | None:
+    """Return the tool and the run of a call made by `call`, if this is its frame."""
+    if frame.f_code.co_name != "run" or frame.f_code.co_filename != __file__:
+        return None
+    found = frame.f_locals
+    return f"{found['tool']} of run {found['run_'].id}" if "tool" in found and "run_" in found else None
 
 
 async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -> Entry | None:

@@ -14,6 +14,7 @@ from ..content import MARK, hashes_in
 from ..errors import Fenced, StoreError
 from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
+from .boottime import boottime
 from .claim import moments
 from .connection import Connection, fetch
 from .journal import ENDS, Entry, Key, Live, RunRow, Wanted
@@ -53,7 +54,7 @@ class SqlLog:
         self.node, self.spent = run.current_node, run.spent
         self.touched, self.beaten = False, 0.0
         self._live: Live | None = None
-        self.sure = 0.0  # When, by the monotonic clock, it was last asked for what says that the run is ours.
+        self.sure = 0.0  # When, by `boottime`, it was last asked for what says that the run is ours.
         self._store = store  # Dropping the last reference to it closes the writer.
         self._writer = writer
         self._inbox = writer.inbox()
@@ -186,7 +187,7 @@ class SqlLog:
 
     async def renew(self) -> None:
         """Beat now. Raises Fenced when the run is somebody else's."""
-        before = time.monotonic()
+        before = boottime()
         await self._do(self._write_lease)
         self.sure = before
 

@@ -19,6 +19,7 @@ from ..values import Json, check_json, is_json
 from . import sql_recovery as recovery
 from . import versions
 from .blobs import Packed, dump, pack
+from .boottime import boottime
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
 from .filters import contains, statuses
@@ -26,6 +27,7 @@ from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal
 from .lease import me
 from .news import Hear, News
 from .signal import outgoing
+from .silence import Silence
 from .sql_log import SqlLog, packed_value
 from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, load_content, runs, waits
 from .sql_signals import kept, send, signals
@@ -265,6 +267,10 @@ class SqlStore(SqlUses):
         """Until when this process is sure of its runs; see `Lease`."""
         return self._writer.watch
 
+    def open_runs(self) -> list[int]:
+        """Return the runs that are open in this process, by their number in the store."""
+        return self._writer.watch.open_runs()
+
     def close(self) -> None:
         self._close()
 
@@ -277,7 +283,7 @@ class SqlStore(SqlUses):
         writer.check()
         settled: Doubt | None = None
         while True:
-            before = time.monotonic()
+            before = boottime()
             got = await self._claimed(_Asking(claim, settled, moments.next(), writer.watch))
             if isinstance(got, Claim):
                 break
@@ -313,11 +319,12 @@ class SqlStore(SqlUses):
 
     async def _settle(self, id: str, doubt: Doubt) -> Doubt:
         """Find out whether an owner elsewhere lives. Clocks of two hosts may differ, and jump:
-        a recent beat is believed, but an old one only when no other comes for a whole lease."""
+        a recent beat is believed, but an old one only when no other comes for a whole lease in which the store
+        could be read."""
         if doubt.recent:
             raise RunBusy(id, doubt.owner)
-        end = time.monotonic() + self.patience
-        while time.monotonic() < end:
+        silence = Silence(gap=self.patience / 2 + self._poll)
+        while silence.observe({id: doubt.beat})[id] < self.patience:
             await asyncio.sleep(min(self._poll, self.patience))
             now = self._writer.read(
                 lambda c: fetch(c, "SELECT epoch, beat FROM lease JOIN run ON run = seq WHERE id = ?", (id,))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..errors import Fenced
+from .boottime import boottime
 from .connection import AMONG, Connection, fetch, numbers
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _SENT: Final = f"SELECT run, max(seq) FROM signal WHERE run {AMONG} GROUP BY run
 class Watch:
     """The runs open in this store. `tick` is called by the writer, which holds its lock.
 
-    It is also what lets this process call tools (`Lease`): until `until`, by the monotonic clock, all of them are its
+    It is also what lets this process call tools (`Lease`): until `until`, by the clock `boottime`, all of them are its
     own; a process that was paused for longer asks for each run before it goes on.
     """
 
@@ -89,6 +90,10 @@ class Watch:
         """Return True if this store has the run open, is about to, or releases it."""
         return seq in self._logs or seq in self.opening or any(seq == one for one, _ in tuple(self._unclaimed))
 
+    def open_runs(self) -> list[int]:
+        """Return the runs that are open in this process, by their number in the store."""
+        return list(self._logs)
+
     def look_soon(self) -> None:
         """From any thread: something has been done to a run."""
         self._next_look = 0.0
@@ -141,7 +146,7 @@ class Watch:
                 self.remove(log)
 
     def _beat(self) -> None:
-        before = time.monotonic()
+        before, sent = time.monotonic(), boottime()
         due = before - self._lease / 3
         logs = [log for log in list(self._logs.values()) if log.touched or log.beaten <= due]
         rows = [log.told() for log in logs]
@@ -149,7 +154,7 @@ class Watch:
         for log in logs:
             log.touched, log.beaten = False, time.monotonic()
             if epochs.get(log.seq) == log.epoch:
-                log.sure = before
+                log.sure = sent
         self._reckon()
 
     def _reckon(self) -> None:

@@ -54,6 +54,7 @@ class Threads:
 
     def __init__(self, most: int = MOST_THREADS) -> None:
         self._most = most
+        self.calls: dict[int, Any] = {}  # by the system's number of a thread: the function it called last
         self._reset()
 
     def _reset(self) -> None:
@@ -106,6 +107,13 @@ class Threads:
                     self._grow()
 
     def _work(self) -> None:
+        me = threading.get_native_id()
+        try:
+            self._work_as(me)
+        finally:
+            self.calls.pop(me, None)
+
+    def _work_as(self, me: int) -> None:
         while True:
             with self._wake:
                 self._idle += 1
@@ -115,6 +123,7 @@ class Threads:
                     self._live -= 1
                     return
                 job = self._waiting.popleft()
+            self.calls[me] = getattr(job.call, "func", job.call)  # without the arguments
             job.run()
             with self._wake:
                 if job.abandoned:

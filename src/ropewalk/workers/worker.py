@@ -39,6 +39,7 @@ from .spread import Chunks
 from .system import CHUNKS, PLAY, RUN, TICK, Client, Executor, code_version, prepare
 
 log = logging.getLogger("ropewalk.workers")
+_OUTAGE = 3600.0  # seconds for which runs wait for a database that is away
 _STOPPED = 5.0  # seconds for what was interrupted to let go
 
 
@@ -64,6 +65,7 @@ class Worker:
         self.engine = Engine(store)
         self._again, self._refused, self._ticked, self._only = again, refused, ticked, only
         self._strays = Strays(store.patience)
+        store.wait_for_server(_OUTAGE)
         self._executor: Executor | None = None
         self._pulse: Pulse | None = None
         self._tasks: set[asyncio.Task[str]] = set()
@@ -82,7 +84,15 @@ class Worker:
         names = [queue_named(name, self.place) for name in self._only] or list(lines(self.place))
         prepare(self.store.where)
         about = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
-        self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
+        self._pulse = Pulse(
+            self.fleet,
+            self.id,
+            about,
+            longest_block=self.terms.longest_block,
+            lost=self._given_up,
+            reaped=self._recover,
+            round_=self._sweep,
+        )
         self.engine.lease = self._pulse
         executor = Executor(self.store.where, self.id, self.terms.concurrency, lambda: self._quarantine.is_closed)
         self._executor = executor
@@ -266,13 +276,19 @@ class Worker:
 
     # --- the end --------------------------------------------------------------------------
 
-    def _given_up(self) -> None:
-        """Others have this worker's runs: what it still does with them leads nowhere."""
+    def _given_up(self, away: bool) -> None:
+        """Cancel everything: others have this worker's runs. If only the database was `away`, nothing has died."""
+        if away:
+            asyncio.get_running_loop().run_in_executor(None, self._pardon, self.store.open_runs())
         self._leaving = True
         for task in list(self._tasks):
             self._lost.add(task)
             task.cancel()
         asyncio.get_running_loop().call_later(_STOPPED, setattr, self, "_leaving", False)
+
+    def _pardon(self, runs: list[int]) -> None:
+        with contextlib.suppress(*driver_errors()):  # a death too many in the count of a run is no reason to end
+            self.fleet.pardon(runs)
 
     async def _drain(self) -> None:
         """Wait for what is begun; what takes longer than the grace is let go of, for others to go on with."""
@@ -285,6 +301,7 @@ class Worker:
 
     def _let_go(self) -> None:
         self._leaving = True
+        self.store.wait_for_server(_STOPPED)
         for task in list(self._tasks):
             task.cancel()
 

@@ -21,9 +21,11 @@ from ..events import Event
 from ..journal.fleet import Fleet, WorkerRow
 from ..journal.journal import NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
+from ..journal.timetable import Timetable
 from ..tools.pace import Here
 from ..values import Json
 from .census import Places, places
+from .clockwork import Clockwork
 from .dispatches import Dispatches
 from .lines import unattended
 from .remote import RemoteEngine, postgres
@@ -121,12 +123,16 @@ class Workers:
         def begun() -> None:
             started(worker)
             looking.append(asyncio.ensure_future(self._warn()))
+            clockwork = Clockwork(Timetable(clock), worker.id, self._ticked, run_id)
+            looking.append(asyncio.ensure_future(clockwork.run()))
 
+        clock = Fleet(postgres(app.store).where)  # a connection of its own: the others may be busy
         try:
             await worker.work(begun)
         finally:
             for look in looking:
                 look.cancel()
+            clock.close()
 
     async def _warn(self) -> None:
         for name, error in (await self.broken()).items():
@@ -187,7 +193,8 @@ class Workers:
     def schedules(self) -> Schedules:
         """Runs that the clock starts."""
         app = self._app
-        return Schedules(self.engine.client, app.store, app.settings.schedules, app.project, self._start)
+        timetable, set_up = Timetable(self.fleet), app.settings.schedules
+        return Schedules(timetable, self.engine.client, app.store, set_up, app.project, self._start)
 
     async def broken(self) -> dict[str, RopewalkError]:
         """What is wrong with the schedules that are set up, by name: their times, their flows, their input."""
