@@ -37,4 +37,4 @@ def test_doctor_counts_unfinished_runs_and_says_how_to_continue_them(tmp_path: P
     else:
         names = [one["name"] for one in json.loads(done.out)["findings"]]
         assert {"runs", "run left"} <= set(names)
-    assert "unfinished" not in scene.run("doctor").out
+    assert "unfinished:" not in scene.run("doctor").out
