@@ -160,7 +160,8 @@ CHAIN = {
 @pytest.mark.parametrize("way", ["resume", "retry", "upgrade"])
 async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: str, rounds: int) -> None:
     chance = random.Random(way)
-    changed = {**CHAIN, "name": "t", "nodes": [{**CHAIN["nodes"][0], "params": {"x": 2}}]}  # type: ignore[index]
+    more = {**CHAIN["nodes"][0], "id": "b"}  # type: ignore[index]
+    changed = {**CHAIN, "nodes": [*CHAIN["nodes"], more]}  # type: ignore[misc]
     async with App(url, tools=[one]) as app:
         begin = {
             "resume": lambda id: app.resume(id),

@@ -106,6 +106,18 @@ def test_doctor_says_where_unfinished_runs_are_and_repairs_what_has_no_place(cre
     assert "unfinished: 0 queued" in scene.run("doctor", "--runs").out
 
 
+def test_a_run_that_cannot_be_read_is_dispatched_ever_more_seldom(crew: Start) -> None:
+    scene = crew(QUICK)
+    put(scene, "x")
+    sql(scene, "UPDATE run SET input = convert_to('{', 'UTF8')")
+    scene.hire()
+    time.sleep(8)
+    [(epoch,)] = sql(scene, "SELECT epoch FROM lease")
+    assert 2 <= epoch <= 6  # dispatched again after none, 1, 2 and 4 seconds
+    sql(scene, "UPDATE run SET input = convert_to('{\"at\": \"x\"}', 'UTF8')")
+    assert scene.until_ended("x") == "completed"
+
+
 # --- many runs, and workers or a server that stop in between ---------------------------------
 
 

@@ -180,7 +180,11 @@ class SqlLog:
             stands = fetch(connection, _FINISH, (status, ended, *values, results, errors, self.seq))
             return str(stands[0][0])
 
-        stands = str(await self._do(work))
+        try:
+            stands = str(await self._do(work))
+        except asyncio.CancelledError:
+            self._dropped = True  # it ends all the same, or is anybody's
+            raise
         self._leave("the run has ended")
         self._writer.tell_soon(News("end", self.seq, self.run.id))
         return stands

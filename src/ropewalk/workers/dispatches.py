@@ -11,7 +11,8 @@ does not know (any more) is dead, and is cancelled.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ..config.workplace import Workplace
@@ -25,6 +26,8 @@ from .system import CHUNKS, PLAY, PRIORITY, QUEUE, RUN, TICK, Client, schema_of
 
 log = logging.getLogger("ropewalk.workers")
 _MOST: Final = 500  # runs dispatched at once
+_PAUSE: Final = 1.0  # seconds from the second dispatch that came to nothing to the third, doubled each time
+_LONGEST_PAUSE: Final = 60.0
 _SHOWN: Final = 5  # ids named in a log line
 AGAIN: Final = 1.0
 """Seconds until a run that a worker gave back is offered to another one."""
@@ -64,13 +67,19 @@ def is_used(where: Target) -> str:
     return f"EXISTS (SELECT FROM {schema_of(where)}.workflow_status AS w WHERE {_CURRENT})"
 
 
-def undispatched(session: Session, where: Target, chunks: Iterable[str] | None = None) -> list[Undispatched]:
+def undispatched(
+    session: Session,
+    where: Target,
+    chunks: Iterable[str] | None = None,
+    is_early: Callable[[str], bool] = lambda run_id: False,
+) -> list[Undispatched]:
     """Find runs to be dispatched, and move the epoch of those whose dispatch came to nothing.
 
     Args:
         session: A transaction.
         where: The store.
         chunks: Ids of chunks to look at. Default: all runs but chunks and other parts of runs.
+        is_early: Says of a run whose dispatch came to nothing whether it is too early for another one.
 
     Returns:
         The runs, oldest first, each with the epoch at which it is to be dispatched.
@@ -89,6 +98,8 @@ def undispatched(session: Session, where: Target, chunks: Iterable[str] | None =
         if chunks is None and not anybodys(context):
             continue
         if was_used:
+            if is_early(id):
+                continue
             moved = fetch(session, _ADVANCE, (seq, epoch))
             if not moved:  # somebody has claimed or dispatched it a moment ago
                 continue
@@ -102,6 +113,7 @@ class Dispatches:
 
     def __init__(self, fleet: Fleet, client: Client, place: Workplace) -> None:
         self._fleet, self._client, self._place = fleet, client, place
+        self._again: dict[str, tuple[float, float]] = {}  # of lost runs: when another dispatch may come, and the pause
 
     def put(self, run_id: str, epoch: int, context: Mapping[str, Any], refusers: Iterable[str] | None = None) -> None:
         """Queue a run; with `refusers`, the workers that cannot do it, after a short delay."""
@@ -122,17 +134,29 @@ class Dispatches:
     def renew(self) -> list[str]:
         """Dispatch every run that nobody owns and no live dispatch leads to; returns their ids.
 
-        Those whose earlier dispatch came to nothing are named in the log.
+        Those whose earlier dispatch came to nothing are named in the log. One to which that happens again and again, as
+        its row cannot be read, is dispatched ever more seldom.
         """
         where = self._fleet.where
-        found = self._fleet.do(lambda session: undispatched(session, where))
+        found = self._fleet.do(lambda session: undispatched(session, where, None, self._is_early))
         for one in found:
             self.put(one.id, one.epoch, one.context)
+            if one.was_lost:
+                self._wait(one.id)
         lost = [one.id for one in found if one.was_lost]
         if lost:
             more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
             log.warning("dispatched again, since no worker has claimed them: %s%s", ", ".join(lost[:_SHOWN]), more)
         return [one.id for one in found]
+
+    def _is_early(self, run_id: str) -> bool:
+        return time.monotonic() < self._again.get(run_id, (0.0, 0.0))[0]
+
+    def _wait(self, run_id: str) -> None:
+        now = time.monotonic()
+        self._again = {id: (due, pause) for id, (due, pause) in self._again.items() if now < due + 2 * pause}
+        pause = min(2 * self._again.get(run_id, (0.0, _PAUSE / 2))[1], _LONGEST_PAUSE)
+        self._again[run_id] = (now + pause, pause)
 
     def discard(self) -> list[str]:
         """Cancel the dispatches that workers had taken which are gone; returns their ids.

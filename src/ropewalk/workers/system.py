@@ -99,10 +99,11 @@ def connections(where: Target, most: int) -> sqlalchemy.Engine:
 
 
 class Client:
-    """Puts runs in line, from any process; blocking, from one thread at a time or several."""
+    """Puts runs in line, from any process; blocking, from one thread at a time or several. One that `is_patient` waits
+    for a server that is away; a worker's does not, since its heartbeat would stop meanwhile."""
 
-    def __init__(self, where: Target) -> None:
-        self._where = where
+    def __init__(self, where: Target, *, is_patient: bool = True) -> None:
+        self._where, self._is_patient = where, is_patient
         self._lock = threading.Lock()
         self._client: Any = None
         self._pool: Any = None
@@ -134,7 +135,9 @@ class Client:
                     client.enqueue_in_transaction(connection, {**given, "workflow_id": id}, *values)
                 channel, said = message(self._where, News(PUT, 0, queue))
                 connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
-        except DBAPIError:  # DBOS itself is patient with a server that is away
+        except DBAPIError:
+            if not self._is_patient:
+                raise
             for id, values in args.items():
                 client.enqueue({**given, "workflow_id": id}, *values)
 
@@ -145,12 +148,13 @@ class Client:
                 dbos = package()
                 quiet()
                 prepare(self._where)
-                self._pool = connections(self._where, 2)
+                self._pool = connections(self._where, 4)
                 self._client = dbos.DBOSClient(
                     system_database_engine=self._pool,
                     dbos_system_schema=schema_of(self._where),
                     serializer=Json(),
                     application_name=APPLICATION,
+                    retry_connection_errors=self._is_patient,
                 )
             return self._client
 

@@ -60,7 +60,7 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{str(uuid7())[-12:]}"
         self.store, self.place, self.terms = store, place, place.terms
         self.fleet = Fleet(store.where, self.terms.lease, self.terms.recoveries)
-        self.client = Client(store.where)
+        self.client = Client(store.where, is_patient=False)
         self.dispatches = Dispatches(self.fleet, self.client, place)
         self.engine = Engine(store)
         self._again, self._refused, self._ticked, self._only = again, refused, ticked, only

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -175,7 +175,7 @@ class Workers:
         before, second = {one.id for one in first.violations}, look()
         return Places(second.counts, [one for one in second.violations if one.id in before])
 
-    def repair(self) -> list[str]:
+    def repair(self) -> Sequence[str]:
         """Dispatch the runs that nobody owns and no live dispatch leads to, as each worker does. Blocking.
 
         Returns:

@@ -42,7 +42,7 @@ def _in_store(app: App) -> Iterator[tuple[str, str, str]]:
     statuses = ("running", "waiting", "parked")
     rows = {status: app.store.list_runs(status=status, top=True, limit=10_000) for status in statuses}
     running = rows.pop("running")
-    gone = {row.id for row in app.store.orphans(limit=10_000)}
+    gone = {row.id for row in app.store.orphans(10_000)}
     left = [row.id for row in running if row.id in gone]
     others = {status: len(found) for status, found in rows.items()}
     yield "runs", "ok", _counted({"executing": len(running) - len(left), **others, "interrupted": len(left)})
