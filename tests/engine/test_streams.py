@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, Event, InvalidFlow, StreamEvent, Tool, ToolBackend, flow, tool
+from ropewalk.claude import complete_with_tools
 from ropewalk.claude.scripted import ScriptedModel
 from ropewalk.events import bounded
 from ropewalk.tools.result import ProgressEvent
@@ -111,6 +112,15 @@ async def test_the_text_of_a_model_and_the_calls_of_an_agent_are_events() -> Non
     assert [chunk for _, chunk in chunks] == ["part0", "part1", {"type": "text", "text": "all done"}]
     assert all(path.startswith("sub/") for path, _ in chunks)
     assert chunks[0][0].endswith("/g")
+
+
+async def test_a_conversation_hears_only_of_the_tools_that_its_model_asked_for() -> None:
+    model = ScriptedModel([{"type": "tool_use", "id": "1", "name": "middle", "input": {}}], "done")
+    told: list[Any] = []
+    async with App("memory", tools=[parts], model=model) as app:
+        inner_tools(app)
+        await complete_with_tools("go", tools=["middle"], app=app, on_event=told.append)
+    assert [event["tool"] for event in told if event["type"] == "tool_started"] == ["middle"]
 
 
 async def test_a_run_that_only_an_app_watches_does_not_repeat_inner_events() -> None:

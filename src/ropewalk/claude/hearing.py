@@ -36,6 +36,8 @@ class Hearing:
 
     def _heard(self, event: Event) -> None:
         data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
+        if any(event.path.startswith(f"{path}/") for path in self._tools):
+            return  # inside a flow that is a tool: the model did not ask for it
         if event.kind == "node.started" and data.get("tool") and data["tool"] != MODEL:
             self._tools[event.path] = (str(data["tool"]), event.at)
             self._log.info("tool called: %s", data["tool"])

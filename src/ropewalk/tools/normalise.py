@@ -17,10 +17,11 @@ from .result import ToolExecutionResult
 
 _ABSENT: Any = object()
 CONTENT: Final = frozenset(TYPES)
-_SPELLINGS: Final = {
-    name: (name,) for name in ("type", "text", "data", "uri", "name", "title", "description", "size", "blob")
+_NAMES: Final = ("type", "text", "data", "uri", "name", "title", "description", "size", "blob", "resource")
+_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in _NAMES},
+    "mimeType": ("mimeType", "mime_type"),
 }
-_SPELLINGS |= {"mimeType": ("mimeType", "mime_type"), "resource": ("resource",)}
 
 
 class ToolReported(Exception):
