@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..errors import InvalidFlow
-from ..tools.steps import ChainStep
 from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, join, known_keys, say
@@ -32,6 +31,14 @@ FIELDS: Final[dict[str, Checker]] = {
 STEP_FIELDS: Final[dict[str, Checker]] = {"toolId": f.name, "args": f.mapping, "usePrevious": f.truth}
 
 
+class Step(NamedTuple):
+    """One call of a run chain."""
+
+    tool_id: str
+    args: dict[str, Json]
+    use_previous: bool
+
+
 def fits(document: Mapping[str, Json]) -> bool:
     """Return False: steps alone may be those of a composite, so a run chain says its kind."""
     return False
@@ -44,7 +51,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     name = str(given.get("name", "run_chain"))
     timeout: Any = given.get("timeout")
     flow = replace(
-        flow_of([ChainStep(step["toolId"], step.get("args") or {}, bool(step.get("usePrevious"))) for step in steps]),
+        flow_of([Step(step["toolId"], step.get("args") or {}, bool(step.get("usePrevious"))) for step in steps]),
         name=name,
         input_schema=given.get("inputSchema"),
         timeout=timeout / 1000 if timeout else None,
@@ -72,10 +79,8 @@ def _steps(listed: Json, report: Report) -> list[Any]:
         if not isinstance(step, Mapping):
             say(report, path, f"must be an object with toolId, args and usePrevious, not {f.kind(step)}")
             continue
-        given = known_keys(step, STEP_FIELDS, path, report)
-        read = {
-            key: STEP_FIELDS[key](value, join(path, key), report) for key, value in given.items() if value is not None
-        }
+        given = known_keys(step, STEP_FIELDS, path, report).items()
+        read = {key: STEP_FIELDS[key](value, join(path, key), report) for key, value in given if value is not None}
         if "toolId" not in read:
             say(report, join(path, "toolId"), "required: the id of the tool")
         found.append({"toolId": "", **read})
