@@ -39,11 +39,14 @@ class Cards:
         found = _known(tool_id, self.toolbox)
         if found is None:
             return None
+        flow = flow_of(found)
+        # The tools of a flow may have changed since it became a tool, or be known only now.
+        gives = found.output_schema if flow is None or flow.gives is None else flow.gives()
         known = self._known.get(tool_id)
-        if known is None or known[0] is not found:
+        if known is None or known[0] is not found or known[1].output_schema is not gives:
             if len(self._known) >= KEPT:  # tools come and go; those in use are back at once
                 self._known.clear()
-            known = self._known[tool_id] = (found, ToolCard(found.input_schema, found.output_schema))
+            known = self._known[tool_id] = (found, ToolCard(found.input_schema, gives))
         return known[1]
 
     def output_of(self, loaded: Loaded) -> dict[str, Json] | None:
@@ -53,6 +56,7 @@ class Cards:
         if known is None or known[0] != version:
             if len(self._outputs) >= KEPT:
                 self._outputs.clear()
+            self._outputs[key] = (version, None)  # of a flow that reaches itself nothing is known
             tools = LocalCards(self) if loaded.compiled.local else self
             known = self._outputs[key] = (version, output_of(loaded.compiled, tools))
         return known[1]
@@ -111,6 +115,7 @@ def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | No
         render=compiled.render,
         engine=engine,
         missing=lambda seen: _missing(flow, cards.toolbox, seen),
+        gives=lambda: cards.output_of(loaded),
         models=lambda seen: models_asked(flow, cards.toolbox, jobs.model_missing, seen),
         caller=jobs.caller(None, loaded),
         ready=lambda: jobs.ready(loaded),

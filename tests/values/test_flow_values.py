@@ -13,6 +13,7 @@ from ropewalk.claude import complete_with_tools
 from ropewalk.composite import workflow_tools
 from ropewalk.errors import InvalidFlow, NotFound
 from ropewalk.schema import compile_schema
+from ropewalk.tools.tool import tool_from
 
 from .flow_kinds import DOCUMENTS, INPUT, KINDS, SCHEMAS, VALUES, app, source
 
@@ -167,6 +168,36 @@ async def test_a_misspelt_member_of_a_flow_that_is_a_tool_is_found_before_the_ru
         assert (problem.path, problem.suggestion) == ("nodes[1].params.query", "snippet")
         outer["nodes"][1]["params"]["query"] = f"$steps.a{way}.snippet"  # type: ignore[index]
         assert (await made.validate(outer)).problems == ()
+
+
+async def test_the_schema_of_a_flow_follows_the_tools_that_it_calls() -> None:
+    outer = {
+        "kind": "chain",
+        "nodes": [
+            {"id": "a", "type": "tool", "tool": "k", "params": TOPIC},
+            {"id": "b", "type": "tool", "tool": "search", "params": {"query": "$steps.a.s.title"}},
+        ],
+    }
+
+    async def found_by_title(query: str) -> dict[str, str]:
+        return {"title": query}
+
+    async with app() as made:
+        made.toolbox.register(made.as_tool(DOCUMENTS["chain"], name="k"))
+        assert len((await made.validate(outer)).problems) == 1
+        made.toolbox.remove("search")
+        made.toolbox.register(tool_from(found_by_title, {"name": "search"}))
+        assert (await made.validate(outer)).problems == ()
+
+
+async def test_flows_that_reach_each_other_are_refused_and_not_inferred_for_ever() -> None:
+    def calls(name: str) -> dict[str, Any]:
+        return {"kind": "chain", "nodes": [{"id": "x", "type": "tool", "tool": name, "params": {}}]}
+
+    async with app() as made:
+        made.toolbox.register(made.as_tool(calls("b"), name="a"))
+        made.toolbox.register(made.as_tool(calls("a"), name="b"))
+        assert any("reaches itself" in problem.message for problem in (await made.validate(calls("a"))).problems)
 
 
 def test_every_notation_is_in_the_matrix() -> None:
