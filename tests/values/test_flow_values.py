@@ -170,6 +170,41 @@ async def test_a_misspelt_member_of_a_flow_that_is_a_tool_is_found_before_the_ru
         assert (await made.validate(outer)).problems == ()
 
 
+@pytest.mark.parametrize(("member", "suggestion"), [("snippet", None), ("snipet", "snippet")])
+@pytest.mark.parametrize("inside", [False, True])
+async def test_a_misspelt_member_of_a_state_field_is_found(
+    member: str, suggestion: str | None, inside: bool, tmp_path: Path
+) -> None:
+    source("experience", tmp_path)
+    first = "{id: a, kind: experience, impl: ./k, args: {topic: $input.topic}, writes: [s]}"
+    if not inside:
+        first = "{id: a, kind: call, tool: search, args: {query: $input.topic}, writes: [s]}"
+    way = f"$.s.found.{member}" if inside else f"$.s.{member}"
+    (tmp_path / "experience.yaml").write_text(
+        "name: outer\nversion: 0.1.0\nstate: {schema: {s: {type: object}, r: {type: object}}}\ngraph:\n"
+        f"  nodes:\n  - {first}\n"
+        f"  - {{id: b, kind: call, tool: search, args: {{query: {way}}}, writes: [r]}}\n"
+        "  edges: [{from: a, to: b}]\n"
+    )
+    async with app() as made:
+        problems = (await made.validate(tmp_path)).problems
+        assert [problem.suggestion for problem in problems] == ([suggestion] if suggestion else [])
+        if not problems:
+            assert (await made.run(tmp_path, INPUT)).result["r"] == VALUES["composition"]
+
+
+async def test_a_state_field_that_may_be_as_the_run_began_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "experience.yaml").write_text(
+        "name: outer\nversion: 0.1.0\nstate: {schema: {s: {type: object}, r: {type: object}}}\ngraph:\n  nodes:\n"
+        "  - {id: a, kind: call, tool: search, args: {query: $input.topic}, writes: [s]}\n"
+        "  - {id: b, kind: call, tool: search, args: {query: $.s.title}, writes: [r]}\n  edges: []\n"
+    )
+    async with app() as made:
+        assert (await made.validate(tmp_path)).problems == ()
+        done = await made.run(tmp_path, INPUT, state={"s": {"title": "before"}})
+        assert done.result["r"] == {"snippet": "before"}
+
+
 async def test_the_schema_of_a_flow_follows_the_tools_that_it_calls() -> None:
     outer = {
         "kind": "chain",
