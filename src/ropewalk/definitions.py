@@ -61,6 +61,7 @@ class Definitions:
 
     def __init__(self, cards: Cards, limits: Limits) -> None:
         self.cards, self.limits = cards, limits
+        cards.load = self.load
         self._loaded: dict[tuple[str, str], Loaded] = {}
         self._said: dict[bytes, tuple[Compiled, str]] = {}
         self._tests: dict[Path, tuple[Any, bool]] = {}
@@ -201,7 +202,7 @@ class Definitions:
 
     def cards_for(self, loaded: Loaded) -> Cards | LocalCards:
         """What is known of the tools that a definition may name."""
-        return LocalCards(self.cards) if loaded.compiled.local else self.cards
+        return LocalCards(self.cards, loaded.root) if loaded.compiled.local else self.cards
 
     @uncollected
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:

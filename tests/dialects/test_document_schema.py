@@ -89,7 +89,7 @@ def test_what_the_reader_takes_fits(kind: str, document: dict[str, Any]) -> None
         ("composition", composition.FIELDS),
         ("composite", composite.FIELDS),
         ("runchain", runchain_document.FIELDS),
-    ],  # fmt: skip
+    ],
 )
 def test_every_field_is_named_in_both_spellings(kind: str, fields: dict[str, Any]) -> None:
     assert set(schema_of(kind)["properties"]) == {name for key in fields for name in (key, camel(key), snake(key))}

@@ -13,6 +13,7 @@ from ropewalk.claude import complete_with_tools
 from ropewalk.composite import workflow_tools
 from ropewalk.errors import InvalidFlow, NotFound
 from ropewalk.schema import compile_schema
+from ropewalk.tools.tool import tool_from
 
 from .flow_kinds import DOCUMENTS, INPUT, KINDS, SCHEMAS, VALUES, app, source
 
@@ -167,6 +168,71 @@ async def test_a_misspelt_member_of_a_flow_that_is_a_tool_is_found_before_the_ru
         assert (problem.path, problem.suggestion) == ("nodes[1].params.query", "snippet")
         outer["nodes"][1]["params"]["query"] = f"$steps.a{way}.snippet"  # type: ignore[index]
         assert (await made.validate(outer)).problems == ()
+
+
+@pytest.mark.parametrize(("member", "suggestion"), [("snippet", None), ("snipet", "snippet")])
+@pytest.mark.parametrize("inside", [False, True])
+async def test_a_misspelt_member_of_a_state_field_is_found(
+    member: str, suggestion: str | None, inside: bool, tmp_path: Path
+) -> None:
+    source("experience", tmp_path)
+    first = "{id: a, kind: experience, impl: ./k, args: {topic: $input.topic}, writes: [s]}"
+    if not inside:
+        first = "{id: a, kind: call, tool: search, args: {query: $input.topic}, writes: [s]}"
+    way = f"$.s.found.{member}" if inside else f"$.s.{member}"
+    (tmp_path / "experience.yaml").write_text(
+        "name: outer\nversion: 0.1.0\nstate: {schema: {s: {type: object}, r: {type: object}}}\ngraph:\n"
+        f"  nodes:\n  - {first}\n"
+        f"  - {{id: b, kind: call, tool: search, args: {{query: {way}}}, writes: [r]}}\n"
+        "  edges: [{from: a, to: b}]\n"
+    )
+    async with app() as made:
+        problems = (await made.validate(tmp_path)).problems
+        assert [problem.suggestion for problem in problems] == ([suggestion] if suggestion else [])
+        if not problems:
+            assert (await made.run(tmp_path, INPUT)).result["r"] == VALUES["composition"]
+
+
+async def test_a_state_field_that_may_be_as_the_run_began_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "experience.yaml").write_text(
+        "name: outer\nversion: 0.1.0\nstate: {schema: {s: {type: object}, r: {type: object}}}\ngraph:\n  nodes:\n"
+        "  - {id: a, kind: call, tool: search, args: {query: $input.topic}, writes: [s]}\n"
+        "  - {id: b, kind: call, tool: search, args: {query: $.s.title}, writes: [r]}\n  edges: []\n"
+    )
+    async with app() as made:
+        assert (await made.validate(tmp_path)).problems == ()
+        done = await made.run(tmp_path, INPUT, state={"s": {"title": "before"}})
+        assert done.result["r"] == {"snippet": "before"}
+
+
+async def test_the_schema_of_a_flow_follows_the_tools_that_it_calls() -> None:
+    outer = {
+        "kind": "chain",
+        "nodes": [
+            {"id": "a", "type": "tool", "tool": "k", "params": TOPIC},
+            {"id": "b", "type": "tool", "tool": "search", "params": {"query": "$steps.a.s.title"}},
+        ],
+    }
+
+    async def found_by_title(query: str) -> dict[str, str]:
+        return {"title": query}
+
+    async with app() as made:
+        made.toolbox.register(made.as_tool(DOCUMENTS["chain"], name="k"))
+        assert len((await made.validate(outer)).problems) == 1
+        made.toolbox.remove("search")
+        made.toolbox.register(tool_from(found_by_title, {"name": "search"}))
+        assert (await made.validate(outer)).problems == ()
+
+
+async def test_flows_that_reach_each_other_are_refused_and_not_inferred_for_ever() -> None:
+    def calls(name: str) -> dict[str, Any]:
+        return {"kind": "chain", "nodes": [{"id": "x", "type": "tool", "tool": name, "params": {}}]}
+
+    async with app() as made:
+        made.toolbox.register(made.as_tool(calls("b"), name="a"))
+        made.toolbox.register(made.as_tool(calls("a"), name="b"))
+        assert any("reaches itself" in problem.message for problem in (await made.validate(calls("a"))).problems)
 
 
 def test_every_notation_is_in_the_matrix() -> None:

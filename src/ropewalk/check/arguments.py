@@ -112,9 +112,9 @@ class Fitting:
         else:
             many, noun, sort = len(expr.fields), "property", "Properties"
         least, most = words.get(f"min{sort}"), words.get(f"max{sort}")
-        if type(least) in (int, float) and many < least:
+        if isinstance(least, (int, float)) and many < least:
             self.tell(f"needs at least {counted(least, noun)}; this has {many}", at)
-        if type(most) in (int, float) and many > most:
+        if isinstance(most, (int, float)) and many > most:
             self.tell(f"takes at most {counted(most, noun)}; this has {many}", at)
         if words.get("uniqueItems") is True and isinstance(expr, Arr):
             seen: dict[bytes, int] = {}

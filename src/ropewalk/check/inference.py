@@ -194,7 +194,7 @@ def _member_of_schema(known: Sub, key: str | int) -> Type:
     if type(key) is int:
         item = known.items(key)[1]
         return None if item is None else either(item, NULL)
-    there, inner = known.property(key)
+    there, inner = known.property(str(key))
     if not there:
         return NULL
     certain = kinds == OBJECT and key in known.required()

@@ -43,7 +43,7 @@ class FlowTool(Routed):
     go on with a run. `ready` is awaited before each run (connect what is missing, refuse what is wrong).
     `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
     has, `models` what says why a model that it asks cannot be, those of flows inside it too, but for the flows in the
-    set they are handed, which they add to.
+    set they are handed, which they add to. `gives` returns the schema of its value, by the tools there are now.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class FlowTool(Routed):
         engine: Flows = None,
         missing: Callable[[set[str]], list[str]] | None = None,
         models: Callable[[set[int]], list[Missing]] | None = None,
+        gives: Callable[[], dict[str, Json] | None] | None = None,
     ) -> None:
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
-        self.missing, self.models = missing, models
+        self.missing, self.models, self.gives = missing, models, gives
         self._program: Program | None = None
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
