@@ -177,7 +177,7 @@ def test_a_run_of_a_workflow_is_part_of_the_run_that_calls_it_and_goes_on_with_i
         with contextlib.suppress(asyncio.CancelledError):
             await task
         later = opened(store, more := ScriptedTools(search=1, write="done"))
-        assert (await later.resume("r")).results ["n"]["result"] == "done"
+        assert (await later.resume("r")).results["n"]["result"] == "done"
         assert [call.tool for call in more.calls] == ["write"]
 
     run(body())

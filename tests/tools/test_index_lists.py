@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ropewalk import Tool, Toolbox
 from ropewalk.errors import InvalidCursor, NotFound
+from ropewalk.tools.json_form import tool_from_dict
 
 
 def box_of(*ids: str, description: str = "d") -> Toolbox:
@@ -87,7 +88,9 @@ def test_a_searcher_of_ones_own_finds_and_ranks() -> None:
 def test_icons_and_meta_of_mcp_tools_are_kept(tmp_path: Path) -> None:
     icons = [{"src": "https://example.org/i.png", "mimeType": "image/png"}]
     server = Path(__file__).parent.parent / "mcp_servers" / "payments.py"
-    listed = server.read_text().replace('"annotations": hints.get(name, {})', f'"icons": {icons!r}, "_meta": {{"team": "x"}}')
+    listed = server.read_text().replace(
+        '"annotations": hints.get(name, {})', f'"icons": {icons!r}, "_meta": {{"team": "x"}}'
+    )
     (tmp_path / "server.py").write_text(listed)
 
     async def run() -> Tool | None:
@@ -100,4 +103,4 @@ def test_icons_and_meta_of_mcp_tools_are_kept(tmp_path: Path) -> None:
     assert tool is not None
     assert tool.to_dict()["icons"] == icons
     assert tool.to_dict()["_meta"] == {"team": "x"}
-    assert Tool.from_dict(tool.to_dict()) == tool
+    assert tool_from_dict(tool.to_dict()) == tool

@@ -86,7 +86,8 @@ def workflow_tools(
 ) -> list[Tool]:
     """The tools `create_workflow`, `run_workflow` and `list_workflows` of one session.
 
-    `allow` names the tools that workflows may call, exactly; `["*"]` allows every tool but these three. With a builder, workflows live as long as these tools
+    `allow` names the tools that workflows may call, exactly; `["*"]` allows every tool but these
+    three. With a builder, workflows live as long as these tools
     do; with an app they are stored, under the session's name.
     """
     if isinstance(allow, str):
@@ -158,7 +159,12 @@ class Desk:
         none: dict[str, Json] = {"type": "object", "additionalProperties": False}
         return [
             Tool(OWN[0], said, create, handler=self.create),
-            Tool(OWN[1], "Run a workflow. Gives the result of its last step, every step's, and how often it was run.", run, handler=_Run(self)),
+            Tool(
+                OWN[1],
+                "Run a workflow. Gives the result of its last step, every step's, and how often it was run.",
+                run,
+                handler=_Run(self),
+            ),
             Tool(OWN[2], "The workflows there are.", none, annotations={"readOnlyHint": True}, handler=self.list),
         ]
 
@@ -172,7 +178,9 @@ class Desk:
         name = args["name"]
         if name not in self.kept and len(self.kept) >= self.bounds.max_workflows:
             raise ConfigError(f"there are {len(self.kept)} workflows already, and no more are allowed")
-        if document_flaws := [Problem(path=f"inputSchema{at}", message=why) for at, why in flaws(args.get("inputSchema", {}))]:
+        if document_flaws := [
+            Problem(path=f"inputSchema{at}", message=why) for at, why in flaws(args.get("inputSchema", {}))
+        ]:
             raise InvalidFlow(document_flaws)
         self.build(_as_tool(document))  # which refuses what cannot be a tool
         self.kept[name] = document
@@ -229,7 +237,9 @@ def _step(step: Mapping[str, Json], path: str) -> dict[str, Json]:
     if "args" not in step:
         return dict(step)
     if "inputMapping" in step:
-        raise InvalidFlow([Problem(path=f"{path}.args", message="is inputMapping under another name; give one of them")])
+        raise InvalidFlow(
+            [Problem(path=f"{path}.args", message="is inputMapping under another name; give one of them")]
+        )
     return {**{key: value for key, value in step.items() if key != "args"}, "inputMapping": step["args"]}
 
 

@@ -80,10 +80,9 @@ def call(
         mark = digest([tool, args if shown is get else shown(frame)])
         if log.past and (known := await _recorded(run_, frame, spot, path, mark)) is not None:
             return known.data
-        began = clock()
-        if lease is not None and began >= lease.until:
+        if lease is not None and clock() >= lease.until:
             await lease.renewed(run_.id)
-            began = clock()
+        began = clock()
         started = run_.begins(spot.id, began)
         try:
             if send is not None:
@@ -107,12 +106,11 @@ def call(
         if within is not None and clock() - began >= within:
             raise Late  # what comes after the node's own time is no result
         value = run_.redact(value) if run_.secrets else value
+        entry = Entry(path, "call", spot.id, value, mark, started, started + clock() - began)
         try:
-            committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
+            committed = log.append(entry)
         except InvalidValue as exc:
-            error = _too_large(tool, exc, value, spot)
-            await _record_failure(run_, spot, path, error, mark, started)
-            raise error from exc
+            raise await _too_large(run_, spot, entry, exc) from exc
         if pledges and not committed.done():
             return Pledge(value, committed)
         await committed
@@ -151,11 +149,12 @@ async def _record_failure(run: Any, spot: Spot, path: str, exc: ToolError, mark:
         await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
 
 
-def _too_large(tool: str, cause: InvalidValue, value: Json, spot: Spot) -> OutputValidationFailed:
-    """The failure of a call whose result the store does not take; the tool ran all the same."""
-    error = OutputValidationFailed(tool, "validate_output", cause)
-    error.result = RawResult(False, text=shortened(value))
+async def _too_large(run: Any, spot: Spot, entry: Entry, cause: InvalidValue) -> OutputValidationFailed:
+    """Journal a call whose result the store does not take, and return its failure: the tool ran all the same."""
+    error = OutputValidationFailed(spot.tool or "", "validate_output", cause)
+    error.result = RawResult(False, text=shortened(entry.data))
     error.retryable, error.ran = spot.repeatable, not spot.repeatable
+    await _record_failure(run, spot, entry.path, error, entry.digest, entry.started)
     return error
 
 
