@@ -55,15 +55,9 @@ class Pledge:
 
 
 def call(
-    tool: str,
-    made: Send | tuple[Direct, float],
-    get: Getter,
-    shown: Getter,
-    spot: Spot,
-    *,
-    lease: Lease | None = None,
-    pledges: bool = False,
-) -> Step:
+    tool: str, made: Send | tuple[Direct, float], get: Getter, shown: Getter, spot: Spot, *,
+    lease: Lease | None = None, pledges: bool = False,
+) -> Step:  # fmt: skip
     """A tool call: its result is committed before anything depends on it. `made` makes the call, or is a direct one
     with its timeout. With a `lease`, none begins while it may be that the run has been given to another process. One
     that `pledges` leaves it to its region to wait for the commit. `shown` gives the arguments as they may be written
