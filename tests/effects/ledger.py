@@ -114,7 +114,10 @@ class Provider(ThreadingHTTPServer):
 
     @property
     def config(self) -> dict[str, Any]:
-        tools = [{"name": name, "description": "", "input_schema": {"type": "object"}, "output_schema": RECEIPT} for name in BODIES]
+        tools = [
+            {"name": name, "description": "", "input_schema": {"type": "object"}, "output_schema": RECEIPT}
+            for name in BODIES
+        ]
         return {"url": f"http://127.0.0.1:{self.server_address[1]}", "tools": tools}
 
 
@@ -149,8 +152,7 @@ class _Answers(BaseHTTPRequestHandler):
 MODULES = {
     "pay.mjs": "import { appendFileSync } from 'node:fs'\n"
     "export default (args) => { appendFileSync(process.env.LEDGER, 'paid\\n'); return %s }\n",
-    "pay.py": "import os\n\ndef run(args):\n"
-    "    open(args['_env']['LEDGER'], 'a').write('paid\\n')\n    return %s\n",
+    "pay.py": "import os\n\ndef run(args):\n    open(args['_env']['LEDGER'], 'a').write('paid\\n')\n    return %s\n",
 }
 """Tool modules of experiences by language; `%s` is what they return."""
 EXPERIENCE = """\

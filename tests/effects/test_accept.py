@@ -61,9 +61,11 @@ async def test_the_recorded_result_is_used(store: Store, ledger: Ledger) -> None
 async def test_a_result_that_is_not_json_needs_a_value(store: Store, ledger: Ledger) -> None:
     async with App(store, tools=tools(ledger)) as app:
         await app.run(chain("a_set"), run_id="r")
-        with pytest.raises(NothingToRetry, match=r"the result of pay is not JSON \(\{'ids': \{1, 2\}\}\); give a value"):
+        with pytest.raises(
+            NothingToRetry, match=r"the result of pay is not JSON \(\{'ids': \{1, 2\}\}\); give a value"
+        ):
             await app.runs.retry("r", accept=["pay"])
-        with pytest.raises(InvalidValue, match="accept.pay: nan is not JSON"):
+        with pytest.raises(InvalidValue, match=r"accept\.pay: nan is not JSON"):
             await app.runs.retry("r", accept={"pay": float("nan")})
         done = await app.runs.retry("r", accept={"pay": {"ids": [1, 2]}})
         assert done.results == {"pay": {"ids": [1, 2]}, "next": "next: {'ids': [1, 2]}"}
@@ -116,7 +118,12 @@ async def test_items_of_a_loop(store: Store, ledger: Ledger) -> None:
 
 
 async def test_a_node_of_a_flow_inside(store: Store, ledger: Ledger) -> None:
-    inner = {"kind": "chain", "id": "inner", "name": "inner", "nodes": [{"id": "pay", "type": "tool", "tool": "wrong_type"}]}
+    inner = {
+        "kind": "chain",
+        "id": "inner",
+        "name": "inner",
+        "nodes": [{"id": "pay", "type": "tool", "tool": "wrong_type"}],
+    }
     async with App(store, tools=tools(ledger)) as app:
         app.toolbox.register(app.as_tool(inner))
         await app.run({"id": "o", "name": "o", "nodes": [{"id": "flow", "type": "tool", "tool": "inner"}]}, run_id="r")

@@ -51,9 +51,7 @@ def started(folder: Path, moment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize(
-    ("moment", "payments"), [("before the record", 2), ("attempt.failed", 1), ("node.failed", 1)]
-)
+@pytest.mark.parametrize(("moment", "payments"), [("before the record", 2), ("attempt.failed", 1), ("node.failed", 1)])
 def test_kill_9(tmp_path: Path, moment: str, payments: int) -> None:
     """A call without a record is made again with its idempotency key; one with a record is not made again."""
     assert started(tmp_path, moment).returncode == -9
@@ -94,5 +92,3 @@ async def test_death_at_every_write(written: bool) -> None:
         assert len(set(keys)) == 1
         at += 1
     assert at > 3, f"it died at {at - 1} writes (process {os.getpid()})"
-
-

@@ -162,7 +162,9 @@ AROUND: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("around", AROUND)
 async def test_retries_of_blocks_around_it(tmp_path: Path, ledger: Ledger, around: str, durable: bool) -> None:
     async with app_with(tmp_path, durable, [local_tools(ledger)["wrong_type"]]) as app:
-        outcome = await app.run({"id": "c", "name": "c", "nodes": [{"id": "around", "errorStrategy": "retry", **AROUND[around]}], **CHAIN})
+        outcome = await app.run(
+            {"id": "c", "name": "c", "nodes": [{"id": "around", "errorStrategy": "retry", **AROUND[around]}], **CHAIN}
+        )
         assert ledger.payments == 1
         assert outcome.status == "failed"
 

@@ -28,7 +28,12 @@ def answer(method: str, params: dict[str, Any]) -> Any:
         hints = {"claims": {"readOnlyHint": True, "idempotentHint": True}}
         return {
             "tools": [
-                {"name": name, "inputSchema": {"type": "object"}, "outputSchema": RECEIPT, "annotations": hints.get(name, {})}
+                {
+                    "name": name,
+                    "inputSchema": {"type": "object"},
+                    "outputSchema": RECEIPT,
+                    "annotations": hints.get(name, {}),
+                }
                 for name in RESULTS
             ]
         }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, Runner, Toolbox
-from ropewalk.errors import ExecutionFailed, InvalidFlow, OutputValidationFailed
+from ropewalk.errors import InvalidFlow, OutputValidationFailed
 from ropewalk.tools.rows import DatasetFailed, rows_of
 from ropewalk.values import parsed
 

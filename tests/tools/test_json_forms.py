@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk import ChainStep, Runner, RunResult, StreamEvent, Tool, ToolBackend, Toolbox
-from ropewalk.errors import ExecutionFailed, InvalidInput, OutputValidationFailed, ToolError, ValidationFailed, wrap_error
-from ropewalk.tools.json_form import RecordedError
+from ropewalk.errors import (
+    ExecutionFailed,
+    InvalidInput,
+    OutputValidationFailed,
+    ToolError,
+    ValidationFailed,
+    wrap_error,
+)
+from ropewalk.tools.json_form import RecordedError, backend_to_dict
 from ropewalk.tools.steps import StepResult
 
 names = st.text("abc", min_size=1, max_size=4)
@@ -78,7 +85,7 @@ def test_the_names_are_those_of_the_documents() -> None:
         "structured": 7,
         "mcpResult": {"content": []},
     }
-    assert ToolBackend.mcp("s").to_dict() == {"kind": "mcp", "mcp": {"serverName": "s"}}
+    assert backend_to_dict(ToolBackend.mcp("s")) == {"kind": "mcp", "mcp": {"serverName": "s"}}
     assert ChainStep("t", {"a": 1}, True).to_dict() == {"toolId": "t", "args": {"a": 1}, "usePrevious": True}
     assert ChainStep("t").to_dict() == {"toolId": "t"}
     failed = StreamEvent("error", "t", {"message": "no"}, ExecutionFailed("t", "execute", "no"))

@@ -18,6 +18,8 @@ from pydantic_core import to_jsonable_python
 from ropewalk import App, tool
 from ropewalk.tools.models import with_models
 
+ID = uuid.UUID(int=7)
+
 
 class Colour(enum.Enum):
     RED = "red"
@@ -39,7 +41,7 @@ class Receipt(pydantic.BaseModel):
 class Hit:
     url: str
     on: datetime.date = datetime.date(2026, 1, 2)
-    id: uuid.UUID = uuid.UUID(int=7)
+    id: uuid.UUID = ID
     more: Any = None
     tags: set[str] = field(default_factory=set)
 

@@ -57,15 +57,9 @@ class Pledge:
 
 
 def call(
-    tool: str,
-    made: Send | tuple[Direct, float],
-    get: Getter,
-    shown: Getter,
-    spot: Spot,
-    *,
-    lease: Lease | None = None,
-    pledges: bool = False,
-) -> Step:
+    tool: str, made: Send | tuple[Direct, float], get: Getter, shown: Getter, spot: Spot, *,
+    lease: Lease | None = None, pledges: bool = False,
+) -> Step:  # fmt: skip
     """A tool call: its result is committed before anything depends on it. `made` makes the call, or is a direct one
     with its timeout. With a `lease`, none begins while it may be that the run has been given to another process. One
     that `pledges` leaves it to its region to wait for the commit. `shown` gives the arguments as they may be written
@@ -108,12 +102,11 @@ def call(
         if within is not None and clock() - began >= within:
             raise Late  # what comes after the node's own time is no result
         value = run_.redact(value) if run_.secrets else value
+        entry = Entry(path, "call", spot.id, value, mark, started, started + clock() - began)
         try:
-            committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
+            committed = log.append(entry)
         except InvalidValue as exc:
-            error = _too_large(tool, exc, value, spot)
-            await _record_failure(run_, spot, path, error, mark, started)
-            raise error from exc
+            raise await _too_large(run_, spot, entry, exc) from exc
         if pledges and not committed.done():
             return Pledge(value, committed)
         await committed
@@ -160,11 +153,12 @@ async def _record_failure(run: Any, spot: Spot, path: str, exc: ToolError, mark:
         await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
 
 
-def _too_large(tool: str, cause: InvalidValue, value: Json, spot: Spot) -> OutputValidationFailed:
-    """The failure of a call whose result the store does not take; the tool ran all the same."""
-    error = OutputValidationFailed(tool, "validate_output", cause)
-    error.result = RawResult(False, text=shortened(value))
+async def _too_large(run: Any, spot: Spot, entry: Entry, cause: InvalidValue) -> OutputValidationFailed:
+    """Journal a call whose result the store does not take, and return its failure: the tool ran all the same."""
+    error = OutputValidationFailed(spot.tool or "", "validate_output", cause)
+    error.result = RawResult(False, text=shortened(entry.data))
     error.retryable, error.ran = spot.repeatable, not spot.repeatable
+    await _record_failure(run, spot, entry.path, error, entry.digest, entry.started)
     return error
 
 

@@ -179,9 +179,10 @@ class CompileSite:
             return Step(whole, _fails(exc))
         spot.repeatable = getattr(bound, "repeatable", False)
         if content:
+            from ..tools.call_log import logged
             from ..tools.content import with_content
 
-            bound = with_content(bound)
+            bound = logged(with_content(bound), tool)
         if bound.direct is not None and also is None and not self.builder.durable and self.builder.bare(spot):
             spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)

@@ -51,9 +51,7 @@ class ToolError(RopewalkError):
         return seen is not None
 
 
-def wrap_error(
-    tool_id: str, op: str, error: BaseException | None, *, backend: Any = None
-) -> ToolError | None:
+def wrap_error(tool_id: str, op: str, error: BaseException | None, *, backend: Any = None) -> ToolError | None:
     """Give an error the context of a tool call, as executors and backends of your own need it.
 
     Args:

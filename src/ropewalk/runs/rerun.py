@@ -18,7 +18,6 @@ from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
 from ..journal.offloop import off_loop
-from ..values import Json
 from .accept import Accept, Accepted, accepted, read_accept, repeated, split_names
 from .cone import Cone, Failure, all_named, failures
 from .instances import Attempt, Instances
@@ -165,7 +164,9 @@ def _warn(again: Again, run_id: str, on_event: Callable[[Event], None] | None) -
         if on_event is not None:
             data = {"tool": tool}
             node = attempt.instance.node.meta.name or attempt.instance.node.id
-            on_event(Event(run_id=run_id, kind="call.repeated", at=time.time(), path=attempt.path, node=node, data=data))
+            on_event(
+                Event(run_id=run_id, kind="call.repeated", at=time.time(), path=attempt.path, node=node, data=data)
+            )
 
 
 def _failed(cone: Cone, gave_up: list[Failure], parts: dict[str, RunRow]) -> None:
@@ -204,10 +205,11 @@ async def _forget(app: App, log: Log, again: Again) -> None:
     for part, anew in again.parts:
         await _part_again(app, part, anew, again.inside)
     # Recorded first: if the process dies here, the run fails as before, and nothing is called again.
+    past: Any = log.past  # a dict, which `forget` changes as well
     for one in again.accepted:
         if one.entry is not None:
             await log.append(one.entry)
-            log.past[one.entry.path, one.entry.kind] = one.entry
+            past[one.entry.path, one.entry.kind] = one.entry
     await log.forget(again.keys)
 
 

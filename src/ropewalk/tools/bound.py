@@ -105,8 +105,7 @@ class Bound:
 
     `direct`, for coroutine handlers only, is `call` without the timeout, in parts.
     `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
-    `per_attempt` asks for keys that tell the attempts of a node apart.
-    `repeatable` says that a call may be repeated although it took effect.
+    `per_attempt` asks for keys that tell attempts apart; `repeatable` allows a call that took effect to be repeated.
     """
 
     tool: Tool | None

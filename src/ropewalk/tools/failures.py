@@ -18,8 +18,8 @@ from ..errors import (
     ValidationFailed,
 )
 from ..errors.foreign import text_of, with_type
-from .route import MissingHandler
 from .raw import UnusableResult, raw_result
+from .route import MissingHandler
 from .tool import ToolBackend
 
 log = logging.getLogger("ropewalk.tools")

@@ -59,7 +59,9 @@ def _with_models(value: Any, depth: int) -> Any:
     kind = type(value)
     if kind is dict:
         made = {_with_models(key, depth - 1): _with_models(item, depth - 1) for key, item in value.items()}
-        same = all(a is b and made[a] is value[b] for a, b in zip(made, value, strict=False)) and len(made) == len(value)
+        same = all(a is b and made[a] is value[b] for a, b in zip(made, value, strict=False)) and len(made) == len(
+            value
+        )
         return value if same else made
     if kind is list:
         items = [_with_models(item, depth - 1) for item in value]

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ..errors import InvalidInput, Problem
 from ..frozen import dataclass
 from ..values import Json
-from .json_form import backend_from_dict, error_from_dict, error_to_dict, plain, read, tool_from_dict
+from .json_form import backend_from_dict, backend_to_dict, error_from_dict, error_to_dict, plain, read, tool_from_dict
 from .tool import Tool, ToolBackend
 
 StreamKind: TypeAlias = Literal["progress", "chunk", "done", "error"]
@@ -43,7 +43,7 @@ class RunResult:
         made = {
             # Results of an executor of one's own have neither.
             "tool": self.tool.to_dict() if self.tool is not None else None,
-            "backend": self.backend.to_dict() if self.backend is not None else None,
+            "backend": backend_to_dict(self.backend) if self.backend is not None else None,
             "structured": self.structured,
             "mcpResult": plain(self.mcp_result),
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..frozen import dataclass
 from ..values import Json
-from .json_form import backend_from_dict, error_from_dict, error_to_dict, read
+from .json_form import backend_from_dict, backend_to_dict, error_from_dict, error_to_dict, read
 from .result import RunResult
 from .tool import ToolBackend
 
@@ -48,7 +48,7 @@ class StepResult:
         """Return the step as JSON: `{toolId, backend, result, error}`; what is absent is left out."""
         made = {
             "toolId": self.tool_id,
-            "backend": self.backend.to_dict() if self.backend is not None else None,
+            "backend": backend_to_dict(self.backend) if self.backend is not None else None,
             "result": self.result.to_dict() if self.result is not None else None,
             "error": error_to_dict(self.error) if self.error is not None else None,
         }

@@ -95,20 +95,6 @@ class ToolBackend:
             if not getattr(self, what):
                 raise InvalidTool(f"a {self.kind} backend needs {what}")
 
-    def to_dict(self) -> dict[str, Json]:
-        """Return the backend as JSON: `{kind, local: {name}}`, `{kind, provider: {providerId, toolId}}` or
-        `{kind, mcp: {serverName, toolId}}`."""
-        from .json_form import backend_to_dict
-
-        return backend_to_dict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Json]) -> ToolBackend:
-        """Read what `to_dict` returned. Raises InvalidInput or InvalidTool."""
-        from .json_form import backend_from_dict
-
-        return backend_from_dict(data)
-
     @classmethod
     def local(cls, name: str) -> ToolBackend:
         """The Python handler registered as `name`."""
@@ -224,13 +210,6 @@ class Tool:
             )
             if value is not None
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Json]) -> Tool:
-        """Read what `to_dict` returned: a definition, which has no handler. Raises InvalidInput or InvalidTool."""
-        from .json_form import tool_from_dict
-
-        return tool_from_dict(data)
 
     def __eq__(self, other: object) -> bool:
         return self.fingerprint == other.fingerprint if isinstance(other, Tool) else NotImplemented

@@ -357,8 +357,7 @@ def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBa
         raise InvalidTool(f"a tool of MCP server {server!r} has no name")
     safe = re.sub(_OTHER, "_", name)[:128]
     annotations = dict(_plain(_field(definition, "annotations")) or {})
-    title = _field(definition, "title")
-    if isinstance(title, str) and title:
+    if isinstance(title := _field(definition, "title"), str) and title:
         annotations.setdefault("title", title)
     annotations.pop("timeout", None)  # how long we wait is not the server's to say
     if seconds is not None:

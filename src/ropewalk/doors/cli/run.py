@@ -261,7 +261,7 @@ def summary(
 
 
 def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
-    """Say of each tool that ran, but whose result was rejected, how to continue; `options` is None if the run cannot."""
+    """Say how to continue after a tool ran and its result was rejected; `options` is None if the run cannot."""
     lines: list[str] = []
     for error in data.get("errors") or ():
         if not isinstance(error, dict) or error.get("ran") is not True:
