@@ -163,8 +163,7 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """A whole definition. `timeout` is in seconds of execution. The channels in `seeds` begin with the member of the
-    input of their name, where it has one."""
+    """A whole definition. `timeout` is in seconds; channels in `seeds` begin with the input's member of their name."""
 
     name: str
     body: Graph

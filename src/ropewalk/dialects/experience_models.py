@@ -158,7 +158,7 @@ class ModelNodes:
         required = schema.get("required") or ()
         if all(name in required for name in names):
             return _object({name: Ref("out", (own, name)) for name in names})
-        return Fn("pick", (answer, Lit([_quoted(name) for name in names])))
+        return Fn("pick", (answer, Lit([quoted(name) for name in names])))
 
     def _is_part(self, name: str, properties: Mapping[str, Any]) -> bool:
         """Return True if the property with the name of the field is what it gets, not the whole object."""
@@ -180,7 +180,7 @@ class ModelNodes:
     def _unknown_parts(self, names: list[str], own: str, free: bool) -> Expr:
         """The fields of an answer of which nobody says which properties it has; `free` if it may be any JSON."""
         if len(names) > 1:
-            return Fn("pick", (Ref("out", (own,)), Lit([_quoted(name) for name in names])))
+            return Fn("pick", (Ref("out", (own,)), Lit([quoted(name) for name in names])))
         answer, part = Ref("out", (own,)), Ref("out", (own, names[0]))
         return _object({names[0]: Fn("?:", (Fn("has", (part,)), part, answer)) if free else answer})
 
@@ -201,7 +201,8 @@ def _object(fields: Mapping[str, Expr]) -> Obj:
     return Obj(tuple(fields.items()))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as `pick` takes it, which else reads dots as a path."""
     return name if name.replace("_", "a").isalnum() else f'["{name}"]'
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, TypeAlias
 
@@ -76,8 +76,10 @@ class FlowTool(Routed):
 
         return Route(send=send, timeout=math.inf, per_attempt=True)
 
-    async def run(self, args: Args, flows: Flows = None, key: str | None = None) -> dict[str, Json]:
-        """Run it, and give what its notation says of the ending."""
+    async def run(
+        self, args: Args, flows: Flows = None, key: str | None = None, state: Mapping[str, Json] | None = None
+    ) -> dict[str, Json]:
+        """Run it, with `state` over its defaults, and give what its notation says of the ending."""
         args = args if self._takes is None else self._takes.filled(args)
         mark, around = (self.id, self.fingerprint), _inside.get()
         if mark in around:
@@ -88,23 +90,23 @@ class FlowTool(Routed):
             if self.ready is not None:
                 await self.ready()
             if flows is not None:
-                result: dict[str, Json] = await flows().run_part(self._job(args), key)
+                result: dict[str, Json] = await flows().run_part(self._job(args, state), key)
                 return result
             return self.render(await run_program(self._compiled(), args, run_id=key or new_run_id()))
         finally:
             _inside.reset(token)
 
-    def _job(self, args: Args) -> Job:
+    def _job(self, args: Args, state: Mapping[str, Json] | None = None) -> Job:
         new = NewRun(
             id=new_run_id(),
             kind=self.kind,
             name=self.flow.name,
             input=args,
-            context={"executor": self.given},
+            context={"executor": self.given, **({"variables": dict(state)} if state else {})},
             document=self.document,
             fingerprint=self.fingerprint,
         )
-        return Job(new=new, flow=self.flow, caller=self.caller, render=self.render, input=args)
+        return Job(new=new, flow=self.flow, caller=self.caller, render=self.render, input=args, state=state)
 
     def _compiled(self) -> Program:
         program = self._program
