@@ -4,7 +4,7 @@ program. Their prompts are filled in here, and it is decided here which part of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -155,10 +155,13 @@ class ModelNodes:
             if name not in properties:
                 path = f"{node.path}.writes[{i}]"
                 say(self.document.warnings, path, f"the schema has no property {name!r}", closest(name, properties))
-        required = schema.get("required") or ()
+        required = self._required(schema)
         if all(name in required for name in names):
             return _object({name: Ref("out", (own, name)) for name in names})
         return Fn("pick", (answer, Lit([quoted(name) for name in names])))
+
+    def _required(self, schema: Json) -> Sequence[Json]:
+        return (schema.get("required") or ()) if isinstance(schema, dict) else ()
 
     def _is_part(self, name: str, properties: Mapping[str, Any]) -> bool:
         """Return True if the property with the name of the field is what it gets, not the whole object."""
