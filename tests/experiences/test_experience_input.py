@@ -89,3 +89,13 @@ def test_fields_written_by_a_loop_before_they_are_read_are_no_input(make: Make) 
         one_py="def run(args): return {'state_delta': {}}",
     )
     assert schema_of(home)["properties"].keys() == {"b"}
+
+
+def test_a_member_that_is_only_read_as_input_begins_no_field(make: Make) -> None:
+    home = make(
+        "nodes: [{id: a, kind: tool, impl: ./a.py, args: {n: $input.n}, writes: [got]}]",
+        "{n: {type: number}, got: {type: number}}",
+        a_py="def run(args): return {'state_delta': {'got': args['n']}}",
+    )
+    assert schema_of(home) == {"type": "object", "properties": {"n": {}}}
+    assert run(home, {"n": 3}).final_state == {"got": 3}

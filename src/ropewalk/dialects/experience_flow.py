@@ -15,7 +15,7 @@ from ..ops import Call, Loop, Map, Wait
 from ..values import Json, closest
 from .experience import CONCURRENCY, MAX_ITERS, ExperienceDocument, Part
 from .experience_edges import OK, Edge, Way, edges_by_region, ways
-from .experience_input import input_schema, seeds
+from .experience_input import input_of
 from .experience_models import ModelNodes, quoted
 from .experience_nodes import MODELS, SHARED_STATE, ExperienceNode, path_in, retry_of
 from .fields import Report, join, say
@@ -67,8 +67,8 @@ class ExperienceCompiler:
         nodes = self._region(top, edges.get("", []), made)
         body = Graph(nodes=nodes, limit=document.concurrency)
         state = {name: _channel(declared) for name, declared in document.schema.items()}
-        schema = input_schema(document, body)
-        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=seeds(schema, state))
+        schema, begun = input_of(document, body, state)
+        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=begun)
 
     # --- what has which name ------------------------------------------------------------------
 
