@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .dialects.experience_nodes import SHARED_STATE
 from .dialects.notation import value_in
 from .engine.flowtool import FlowTool, value_of
 from .errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem
@@ -77,9 +78,14 @@ class Directories:
         )
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            result = await flow.run(args, self.engine, key, on_progress)
-            state = value_of(result, flow.kind)
-            return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": state}
+            given = {name: value for name, value in args.items() if name != SHARED_STATE}
+            shared = args.get(SHARED_STATE)
+            state = {name: shared[name] for name in flow.flow.state if name in shared} if shared is not None else None
+            if state:
+                check_state(flow.flow, state)
+            result = await flow.run(given, self.engine, key, on_progress, state)
+            final = value_of(result, flow.kind)
+            return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": final}
 
         route = Route(send=send, timeout=math.inf, per_attempt=True)
         return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -14,9 +15,9 @@ from ..ops import Call, Loop, Map, Wait
 from ..values import Json, closest
 from .experience import CONCURRENCY, MAX_ITERS, ExperienceDocument, Part
 from .experience_edges import OK, Edge, Way, edges_by_region, ways
-from .experience_input import input_schema, seeds
-from .experience_models import ModelNodes
-from .experience_nodes import MODELS, ExperienceNode, path_in, retry_of
+from .experience_input import input_of
+from .experience_models import ModelNodes, quoted
+from .experience_nodes import MODELS, SHARED_STATE, ExperienceNode, path_in, retry_of
 from .fields import Report, join, say
 
 ROOTS: Final = frozenset(("input", "state", "output", "item", "index", "iteration", "secret"))
@@ -66,8 +67,8 @@ class ExperienceCompiler:
         nodes = self._region(top, edges.get("", []), made)
         body = Graph(nodes=nodes, limit=document.concurrency)
         state = {name: _channel(declared) for name, declared in document.schema.items()}
-        schema = input_schema(document, body)
-        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=seeds(schema, state))
+        schema, begun = input_of(document, body, state)
+        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=begun)
 
     # --- what has which name ------------------------------------------------------------------
 
@@ -220,7 +221,8 @@ class ExperienceCompiler:
         if node.kind == "call":
             return Call(tool=str(node.get("tool", "")), args=args)
         if node.kind == "experience":
-            return Call(tool=f"experience:{node.get('impl', '')}", args=args)
+            shared = Obj(((SHARED_STATE, Ref("state")),)) if self._shares(node) else None
+            return Call(tool=f"experience:{_directory(str(node.get('impl', '')))}", args=args, also=shared)
         given: list[tuple[str, Expr]] = [
             ("_state", Ref("state")),
             ("_edge_inputs", Obj(tuple((id, self.edge_output(id)) for id in way.before))),
@@ -244,10 +246,25 @@ class ExperienceCompiler:
         if node.kind in MODELS:
             return self.models.writes(node, own)
         fields = node.get("writes", [])
+        if fields and self._shares(node):
+            return self._shared_writes(node, own, fields)
         if not fields or fields[0] not in self.document.schema:  # which has been reported
             return None
         way: Path = ("finalState",) if node.kind == "experience" else _output(node)
         return Obj(((str(fields[0]), Ref("out", (own, *way))),))
+
+    def _shares(self, node: ExperienceNode) -> bool:
+        scope = node.get("state_scope") or self.document.fields.get("state_scope")
+        return node.kind == "experience" and scope == "shared"
+
+    def _shared_writes(self, node: ExperienceNode, own: str, fields: list[str]) -> Expr:
+        """Each field gets the one of the same name, which began with it: so it is replaced, never merged."""
+        for i, name in enumerate(fields):
+            merge = self.document.schema.get(name, {}).get("merge", "last_wins")
+            if merge != "last_wins":
+                message = f"{name!r} comes back from a shared state whole, and {merge} would merge it twice"
+                say(self.problems, f"{node.path}.writes[{i}]", message)
+        return Fn("pick", (Ref("out", (own, "finalState")), Lit([quoted(name) for name in fields])))
 
     def edge_output(self, id: str) -> Expr:
         """What `$output.ID` and the `_edge_inputs` of its successors are."""
@@ -342,6 +359,11 @@ def _channel(declared: dict[str, Json]) -> Channel:
         initial=declared.get("default"),
         present="default" in declared,
     )
+
+
+def _directory(impl: str) -> str:
+    """The directory of an experience that `impl` names, or the `experience.yaml` in it."""
+    return re.sub(r"(?:^|/)experience\.(?:yaml|yml|json)$", "", impl) or "."
 
 
 def _objects(value: Json) -> Iterable[dict[str, Json]]:

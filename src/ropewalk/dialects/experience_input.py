@@ -20,17 +20,23 @@ if TYPE_CHECKING:
 _OURS = frozenset(("merge", "default"))
 
 
-def input_schema(document: ExperienceDocument, body: Graph) -> Json:
-    """Return the schema of the input: the declared one, else what the graph reads; None where it reads nothing."""
+def input_of(document: ExperienceDocument, body: Graph, state: Mapping[str, Channel]) -> tuple[Json, tuple[str, ...]]:
+    """Return the schema of the input, None where nothing of it is read, and the fields of the state it begins."""
     declared = document.fields.get("inputSchema")
     if declared is not None:
         _check_types(document, declared)
-        return declared
+        return declared, seeds(declared, state)
+    schema, early = _inferred(document, body)
+    return schema, tuple(name for name in state if name in early)
+
+
+def _inferred(document: ExperienceDocument, body: Graph) -> tuple[Json, set[str]]:
+    """The schema of what the graph reads, and the fields that it reads before it writes them."""
     members: set[str] = set()
     for ref in _all_refs(body):
         if ref.root == "input":
             if not ref.path or not isinstance(ref.path[0], str):
-                return None  # the input as a whole is read: it may be anything
+                return None, set()  # the input as a whole is read: it may be anything
             members.add(ref.path[0])
     early = set(_read_first(body, frozenset()))
     properties: dict[str, Json] = {
@@ -39,11 +45,11 @@ def input_schema(document: ExperienceDocument, body: Graph) -> Json:
         if name in early
     }
     properties |= {name: {} for name in sorted(members - properties.keys())}
-    return {"type": "object", "properties": properties} if properties else None
+    return ({"type": "object", "properties": properties} if properties else None), early
 
 
 def seeds(schema: Json, state: Mapping[str, Channel]) -> tuple[str, ...]:
-    """Return the fields of the state that begin with the member of the input of their name."""
+    """Return the fields of the state that begin with a member of an input that is declared so."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return tuple(name for name in state if name in properties) if isinstance(properties, dict) else ()
 

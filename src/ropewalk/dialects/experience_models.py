@@ -4,7 +4,7 @@ program. Their prompts are filled in here, and it is decided here which part of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -155,10 +155,13 @@ class ModelNodes:
             if name not in properties:
                 path = f"{node.path}.writes[{i}]"
                 say(self.document.warnings, path, f"the schema has no property {name!r}", closest(name, properties))
-        required = schema.get("required") or ()
+        required = self._required(schema)
         if all(name in required for name in names):
             return _object({name: Ref("out", (own, name)) for name in names})
-        return Fn("pick", (answer, Lit([_quoted(name) for name in names])))
+        return Fn("pick", (answer, Lit([quoted(name) for name in names])))
+
+    def _required(self, schema: Json) -> Sequence[Json]:
+        return (schema.get("required") or ()) if isinstance(schema, dict) else ()
 
     def _is_part(self, name: str, properties: Mapping[str, Any]) -> bool:
         """Return True if the property with the name of the field is what it gets, not the whole object."""
@@ -180,7 +183,7 @@ class ModelNodes:
     def _unknown_parts(self, names: list[str], own: str, free: bool) -> Expr:
         """The fields of an answer of which nobody says which properties it has; `free` if it may be any JSON."""
         if len(names) > 1:
-            return Fn("pick", (Ref("out", (own,)), Lit([_quoted(name) for name in names])))
+            return Fn("pick", (Ref("out", (own,)), Lit([quoted(name) for name in names])))
         answer, part = Ref("out", (own,)), Ref("out", (own, names[0]))
         return _object({names[0]: Fn("?:", (Fn("has", (part,)), part, answer)) if free else answer})
 
@@ -201,7 +204,8 @@ def _object(fields: Mapping[str, Expr]) -> Obj:
     return Obj(tuple(fields.items()))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as `pick` takes it, which else reads dots as a path."""
     return name if name.replace("_", "a").isalnum() else f'["{name}"]'
 
 

@@ -18,6 +18,8 @@ from .nodes import is_schema
 KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "skill", "cli-agent", "wait")
 PROVIDERS: Final = ("claude-code", "codex", "gemini")
 SCOPES: Final = ("isolated", "shared")
+SHARED_STATE: Final = "_shared_state"
+"""The argument in which an experience gets the state of the one that runs it, where it shares that."""
 GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "$item", "$index", "_env")
 """What a module is given beside its own arguments, under these names."""
 POLICIES: Final = ("fail_run", "skip", "retry")
@@ -212,8 +214,8 @@ def _fits(node: ExperienceNode, report: Report) -> None:
         say(report, node.path, "a wait node needs either event or approval")
     writes = node.get("writes", [])
     least, most = WRITES.get(kind, (0, len(writes)))
-    if node.get("state_scope") == "shared":
-        most = len(writes)  # each field gets the one of the same name
+    if kind == "experience":
+        most = max(most, len(writes) * (node.get("state_scope") == "shared"))  # each gets the one of its name
     elif kind in MODELS and "output_schema" not in node.fields and node.get("output_format") != "json":
         most = 1  # a text goes to one field
     if not least <= len(writes) <= most:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from ..expr.ast import Expr, Fn, Lit, Obj, Path, Ref
 from ..frozen import dataclass
@@ -48,7 +48,7 @@ def skill_file(impl: str) -> str:
     return impl if _SUFFIX.search(impl) else f"{impl.rstrip('/')}/SKILL.md"
 
 
-def _nodes_in(document: Json) -> Iterator[dict[str, Json]]:
+def _nodes_in(document: Json) -> Iterator[Mapping[str, Any]]:
     graph = document.get("graph") if isinstance(document, Mapping) else None
     lists = [graph.get("nodes")] if isinstance(graph, Mapping) else []
     pipelines = graph.get("pipelines") if isinstance(graph, Mapping) else None
@@ -88,10 +88,6 @@ class Names:
         given = [key for key, _ in self.args.fields] if isinstance(self.args, Obj) else []
         given += list(self.args.value) if isinstance(self.args, Lit) and isinstance(self.args.value, dict) else []
         return closest(name, [*given, *self.outputs, *self.fields])
-
-    def known(self, name: str) -> bool:
-        """Return True if the placeholder `{{name}}` names something."""
-        return self.value(name) is not None
 
 
 def filled(text: str, names: Names, path: str, warnings: Report) -> Expr:

@@ -57,10 +57,6 @@ class ExperienceWriter(FlowWriter[Around]):
         self.ways: dict[str, Path] = {}
         if flow.timeout is not None:
             self.refuse("timeout", f"an experience has {NO_TIMEOUT}")
-        begun = [name for name in seeds(flow.input_schema, flow.state) if name not in flow.seeds]
-        if begun:
-            what = f"its input would begin the state field {begun[0]!r}, which has the name of a member of the input"
-            self.refuse("input_schema", what)
         self._result(body)
         self._order(body)
         self.region(body, Around())
@@ -72,12 +68,21 @@ class ExperienceWriter(FlowWriter[Around]):
                 graph[key] = parts
         start: Fields = {"kind": "experience", "name": flow.name, "version": "0.1.0"}
         made: Fields = {**start, **runtime, "state": {"schema": schema}, "graph": graph}
-        inferred = None if self.problems else _inferred(made)
-        if flow.input_schema is not None and flow.input_schema != inferred:
-            made["inputSchema"] = flow.input_schema
-        elif flow.input_schema is None and seeds(inferred, flow.state):
-            made["inputSchema"] = {"type": "object"}  # no member of the input begins a field
+        if not self.problems:
+            self._input(made)
         return made
+
+    def _input(self, made: Fields) -> None:
+        """Declare the input where it is not what would be inferred."""
+        flow, inferred = self.flow, ExperienceCompiler(read(made)).flow()
+        if (flow.input_schema or inferred.input_schema, flow.seeds) == (inferred.input_schema, inferred.seeds):
+            return
+        declared = {"type": "object"} if flow.input_schema is None else flow.input_schema
+        begun = [name for name in seeds(declared, flow.state) if name not in flow.seeds]
+        if begun:
+            what = f"its input would begin the state field {begun[0]!r}, which has the name of a member of the input"
+            self.refuse("input_schema", what)
+        made["inputSchema"] = declared
 
     def _result(self, body: Graph) -> None:
         values = [value for _, value in body.result.fields] if isinstance(body.result, Obj) else [body.result]
@@ -291,12 +296,6 @@ class ExperienceWriter(FlowWriter[Around]):
             self.refuse(path, f"an experience has no ${ref.root}")
             return Lit(None)
         return Ref(ROOTS[ref.root], ref.path)
-
-
-def _inferred(document: Fields) -> Json:
-    """The input schema of a document that declares none."""
-    found = read(document)
-    return ExperienceCompiler(found).flow().input_schema
 
 
 def _nearest(id: str, body: Graph) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, TypeAlias
 
@@ -87,9 +87,14 @@ class FlowTool(Routed):
         return value_of(await self.run(args, flows, key, on_progress), self.kind)
 
     async def run(
-        self, args: Args, flows: Flows = None, key: str | None = None, on_progress: OnProgress | None = None
+        self,
+        args: Args,
+        flows: Flows = None,
+        key: str | None = None,
+        on_progress: OnProgress | None = None,
+        state: Mapping[str, Json] | None = None,
     ) -> dict[str, Json]:
-        """Run it, and give what its notation says of the ending."""
+        """Run it, with `state` over its defaults, and give what its notation says of the ending."""
         watcher = self._watcher(on_progress)
         args = args if self._takes is None else self._takes.filled(args)
         mark, around = (self.id, self.fingerprint), _inside.get()
@@ -101,7 +106,7 @@ class FlowTool(Routed):
             if self.ready is not None:
                 await self.ready()
             if flows is not None:
-                result: dict[str, Json] = await flows().run_part(self._job(args, watcher), key)
+                result: dict[str, Json] = await flows().run_part(self._job(args, watcher, state), key)
                 return result
             run_id = key or new_run_id()
             return self.render(await run_program(self._compiled(watcher), args, run_id=run_id, watcher=watcher))
@@ -116,17 +121,25 @@ class FlowTool(Routed):
             return on_progress.watcher
         return RunProgress(on_progress, counted=is_counted(self.flow)).take
 
-    def _job(self, args: Args, watcher: Callable[[Event], None] | None) -> Job:
+    def _job(self, args: Args, watcher: Callable[[Event], None] | None, state: Mapping[str, Json] | None = None) -> Job:
         new = NewRun(
             id=new_run_id(),
             kind=self.kind,
             name=self.flow.name,
             input=args,
-            context={"executor": self.given},
+            context={"executor": self.given, **({"variables": dict(state)} if state else {})},
             document=self.document,
             fingerprint=self.fingerprint,
         )
-        return Job(new=new, flow=self.flow, caller=self.caller, render=self.render, input=args, watcher=watcher)
+        return Job(
+            new=new,
+            flow=self.flow,
+            caller=self.caller,
+            render=self.render,
+            input=args,
+            state=state,
+            watcher=watcher,
+        )
 
     def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:
         if watcher is not None:

@@ -123,7 +123,7 @@ def _asked(args: Mapping[str, Json], name: str) -> Asked:
     timeout = args.get("timeout_ms")
     if not isinstance(prompt, str) or not prompt.strip():
         raise CliFailed(f"{name}: the prompt is empty", retryable=False)
-    if type(timeout) not in (int, float) or not isinstance(extra, list):
+    if not isinstance(timeout, (int, float)) or not isinstance(extra, list):
         raise CliFailed(f"{name}: timeout_ms is a number and extra_args a list of texts", retryable=False)
     size = len(prompt.encode("utf-8", "surrogatepass"))
     if size > MOST_PROMPT:
