@@ -377,7 +377,7 @@ class App(Selecting):
         if row is None:
             raise NotFound("run", run_id)
         if row.parent is not None and row.status not in ENDS:
-            raise PartOfRun(run_id, row.parent)
+            raise PartOfRun(run_id, await off_loop(self.store, lambda: self.runs.outermost(run_id)))
         if row.status in ENDS:
             return outcome({**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id})
         if source is not None or upgrade:

@@ -80,7 +80,7 @@ class Directories:
             state = value_of(result)
             return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": state}
 
-        route = Route(send=send, timeout=math.inf, per_attempt=True)
+        route = Route(send=send, timeout=math.inf, per_attempt=True, waits=flow.waits())
         return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
 
 

@@ -45,7 +45,8 @@ class Job:
     Not changed any more once it runs; not frozen only because that doubles the cost of making one.
     `input` is what runs get, `new.input` what is written down of it; a part of another run has the
     `secrets` that one has read, so that none of them is written down here either. One that may `park` is
-    released while it only waits, where the store is durable; its result then has the status `waiting`.
+    released while it only waits, where the store is durable; its result then has the status `waiting`. `parent` is the
+    live run that this one is a part of.
     """
 
     new: NewRun
@@ -57,6 +58,7 @@ class Job:
     watcher: Watcher | None = None
     secrets: dict[str, str] | None = None
     park: bool = False
+    parent: Run | None = None
 
 
 class Engine:
@@ -128,6 +130,7 @@ class Engine:
             return await self.run(job)
         told = replaced(job.input, parent.secrets) if parent.secrets else job.input
         job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
+        job.parent = parent
         self._parts.setdefault(parent.id, set()).add(key)
         result = await self.run(job)
         self._parts.get(parent.id, set()).discard(key)
@@ -188,7 +191,8 @@ class Engine:
                 raise NoExecutor(job.new.id)
         program = self.program(job)
         watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
-        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher)
+        parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
+        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher, parent=parent)
         if job.secrets is not None:
             run.secrets = job.secrets
         if run.waits is not None:
@@ -256,10 +260,16 @@ class Engine:
 
     async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Let go of a run that has not come to an ending, or whose ending could not be recorded."""
-        run.tell("run.interrupted")
+        parked = run.waits is not None and bool(run.waits.root.parked)
+        if parked:
+            run.tell("run.waiting", data={"status": "waiting"})
+        else:
+            run.tell("run.interrupted")
         try:
             if ending is not None or not isinstance(exc, asyncio.CancelledError):
                 await _given_up(run.log)  # so that it can be ended again
+            elif parked and await run.log.park(None):
+                pass  # its outermost run waits, and continues this one when it continues
             elif self.store.durable or run.waiting is not None:
                 await run.log.release()  # interrupted from outside: whoever resumes it goes on from the journal
             elif (stopped := run.broken_off()) is not None:

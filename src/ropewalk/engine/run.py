@@ -77,9 +77,9 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "halted", "id", "input", "log", "loop", "mono", "playing", "program",
-        "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall",
-        "watch", "watcher", "when",
+        "attempts", "ending", "errors", "frame", "halted", "id", "input", "log", "loop", "mono", "parent", "playing",
+        "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits",
+        "wall", "watch", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -92,9 +92,10 @@ class Run(Lane):
         state: Mapping[str, Json] | None = None,
         spent: float = 0.0,
         watcher: Watcher | None = None,
+        parent: Run | None = None,
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
-        self.state, self.spent = state, spent
+        self.state, self.spent, self.parent = state, spent, parent
         self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
         self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float]] = []
@@ -111,6 +112,14 @@ class Run(Lane):
             self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
         self.frame: Frame | None = None
         self.waits = _waits(self) if program.waits else None
+
+    def outermost(self) -> tuple[str, str]:
+        """Return the id of the run that people resume, and the path of its node that calls the flow which this run is
+        in: "" for a run that is part of no other."""
+        run, call = self, ""
+        while run.parent is not None:
+            run, call = run.parent, run.id.removeprefix(f"{run.parent.id}/")
+        return run.id, call
 
     def now(self) -> float:
         """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back

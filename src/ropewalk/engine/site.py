@@ -158,9 +158,9 @@ class CompileSite:
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
         looked_at = approval and self.spot.node.id in self.builder.approvals
-        from . import waits
+        from .wait_node import wait  # only for flows that wait
 
-        return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
+        return wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
         spot = self.spot

@@ -124,7 +124,7 @@ class Runs:
             "result": self.result(row),
             "error": row.error,
             "endings": endings(history),
-            "waitingFor": [] if row.status in ENDS else unanswered(self, run_id, history),
+            "waitingFor": [] if row.status in ENDS else unanswered(self, row, history),
             "nodes": steps(history, row),
             **({"events": [event_of(run_id, entry, before).to_dict() for entry in history]} if events else {}),
         }
@@ -210,6 +210,18 @@ class Runs:
         asked.texts_or_none(name=name, by=by, note=note)
         must_be(bool, approved=approved)
         return approve(self, run_id, name, approved, by, note)
+
+    def outermost(self, run_id: str) -> str:
+        """Return the id of the run that a run is part of, directly or not: the one to resume, stop or answer. Of a run
+        that is part of no other this is its own id.
+
+        Raises:
+            NotFound: there is no run of this id.
+        """
+        from .pinned import known, outermost
+
+        asked.texts(run_id=run_id)
+        return outermost(self.store, known(self.store, run_id)).id
 
     def version(self, row: RunRow) -> int | None:
         """Which version of its stored definition a run goes by; None for one that is not stored."""

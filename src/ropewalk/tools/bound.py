@@ -94,7 +94,8 @@ class Bound:
 
     `direct`, for coroutine handlers only, is `call` without the timeout, in parts.
     `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
-    `per_attempt` asks for keys that tell the attempts of a node apart.
+    `per_attempt` asks for keys that tell the attempts of a node apart. `waits` says that the tool runs a flow that may
+    wait for events and approvals.
     """
 
     tool: Tool | None
@@ -105,6 +106,7 @@ class Bound:
     execute: Execute
     stream: Stream
     per_attempt: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         direct=_direct(route.direct, takes, gives, settle, fail) if route.direct and turn is None else None,
         timeout=limit,
         per_attempt=route.per_attempt,
+        waits=route.waits,
         execute=run,
         stream=stream if turn is None else _in_turn(stream, turn),
     )

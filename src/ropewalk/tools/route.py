@@ -61,7 +61,8 @@ class Route:
     `normalise` gives checked JSON of ours: nothing is copied or checked a second time.
     `whole` names the arguments that have to be an `int`: JSON Schema calls 2.0 an integer, too.
     `timeout` (seconds) stands where the tool sets none.
-    `per_attempt` asks for keys that tell the attempts of a node apart.
+    `per_attempt` asks for keys that tell the attempts of a node apart. `waits` says that it runs a flow that may wait
+    for events and approvals.
     """
 
     send: Send
@@ -72,6 +73,7 @@ class Route:
     strict: bool = False
     timeout: float | None = None
     per_attempt: bool = False
+    waits: bool = False
     whole: tuple[str, ...] = ()
 
 
