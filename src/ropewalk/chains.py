@@ -13,7 +13,7 @@ from typing import Any
 from .dialects.fields import count
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from .errors import InvalidInput, Problem
-from .runs import event_of, iso, steps
+from .runs import events_of, iso, steps
 from .runs.remains import let_go, remains
 from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
@@ -68,7 +68,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
                 "errors": result.get("errors", []),
                 "duration": result.get("duration"),
                 "nodes": steps(history, row),
-                "events": [event_of(execution_id, entry).to_dict() for entry in history],
+                "events": [event.to_dict() for _, event in events_of(execution_id, history)],
             }
         )
 

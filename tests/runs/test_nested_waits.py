@@ -290,7 +290,7 @@ async def test_a_nested_wait_whose_time_is_over_fails_its_node(store: Store) -> 
     scene = Scene(store, leaf)
     first = await scene.app().run(chain(step("call", "leaf")), run_id="r", park=True)
     assert first.status == "waiting"
-    while [row.id for row in store.orphans()] != ["r"]:
+    while [row.id for row in store.orphans()] != ["r"]:  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(0.05)
     done = await scene.app().resume("r", park=True)
     assert (done.status, done.results) == ("completed", {"call": {"ask": "late"}})

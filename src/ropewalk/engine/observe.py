@@ -91,8 +91,8 @@ def passing(go: Go, spot: Spot, slot: int) -> Go:
 
 
 def watched(go: Go, spot: Spot, slot: int | None) -> Go:
-    """Tell node.started, then node.finished or node.failed; or node.skipped alone. With a `slot` it is `passing`
-    that tells the start."""
+    """Tell node.started, then node.finished, node.recovered or node.failed; or node.skipped alone. With a `slot` it is
+    `passing` that tells the start."""
     name, tell = spot.name, starts(spot)
 
     async def run(frame: Frame) -> Any:
@@ -116,7 +116,8 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
         if type(value) is not Outcome:
             run_.tell("node.finished", path, name, marked(frame, spot, {"ms": ms}))
         elif value.status == "failed":
-            run_.tell("node.failed", path, name, {**_failed(run_, value.error), "handled": True})
+            kind = "node.failed" if spot.node.policy.on_error.reported else "node.recovered"
+            run_.tell(kind, path, name, {**_failed(run_, value.error), "handled": True})
         else:
             about = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}
             run_.tell(

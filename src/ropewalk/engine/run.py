@@ -98,7 +98,7 @@ class Run(Lane):
         self.state, self.spent, self.parent = state, spent, parent
         self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
-        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float]] = []
+        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float, bool]] = []
         self.secrets: dict[str, str] = {}
         self.playing = False
         self.ending = False  # no node starts any more
@@ -158,10 +158,10 @@ class Run(Lane):
         return None if entry is None else attempt_of(entry)
 
     def failed_attempt(
-        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float
+        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float, handled: bool
     ) -> None:
         path, now = path_of(frame, spot), self.now()
-        self.attempts.append((path, spot.name, failed, due, now - took, now))
+        self.attempts.append((path, spot.name, failed, due, now - took, now, handled))
         if self.watcher is not None:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}

@@ -20,7 +20,7 @@ from . import asked
 from .following import Following
 from .pinned import SAME
 from .standing import STANDINGS, attended, standing, told
-from .steps import endings, event_of, steps, summary, taken_over
+from .steps import endings, events_of, steps, summary, taken_over
 
 if TYPE_CHECKING:
     from ..app import App
@@ -126,7 +126,7 @@ class Runs:
             "endings": endings(history),
             "waitingFor": [] if row.status in ENDS else unanswered(self, row, history),
             "nodes": steps(history, row),
-            **({"events": [event_of(run_id, entry, before).to_dict() for entry in history]} if events else {}),
+            **({"events": [event.to_dict() for _, event in events_of(run_id, history, before)]} if events else {}),
         }
 
     def result(self, row: RunRow) -> Json:

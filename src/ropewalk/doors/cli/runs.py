@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 100  # at the beginning and at the end, and of those that failed
 _IDLE = 0.5  # seconds in which a run was not executed that are worth saying
 _MOST_TEXT = 10_000  # characters of a result
-_MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
+_MARKS = {"ok": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
 
 
 def ls(
