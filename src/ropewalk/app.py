@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from os import PathLike
@@ -295,7 +296,8 @@ class App(Selecting):
         if loaded.compiled.local:
             from .experiences import seeded
 
-            variables = seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
+            given = {**(state or {}), **(variables or {})}
+            variables = await off_loop(self.store, lambda: seeded(self.store, loaded, given, keep_state, run_id))
         check_variables(loaded.flow, variables or {})
         named: dict[str, Any] = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
         how: dict[str, Any] = {"request": request, "executor": executor, "on_event": on_event, "park": park}
@@ -379,7 +381,8 @@ class App(Selecting):
         if row.parent is not None and row.status not in ENDS:
             raise PartOfRun(run_id, await off_loop(self.store, lambda: self.runs.outermost(run_id)))
         if row.status in ENDS:
-            return outcome({**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id})
+            result = await asyncio.to_thread(self.runs.result, row)  # which may run the definition once more
+            return outcome({**(result or {}), "status": row.status, "executionId": run_id})
         if source is not None or upgrade:
             from .runs.upgrade import resume
 

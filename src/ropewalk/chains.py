@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from .dialects.fields import count
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from .errors import InvalidInput, Problem
+from .journal.offloop import off_loop
 from .runs import events_of, iso, steps
 from .runs.remains import let_go, remains
 from .stored import Executor, StoredDefinitions, can_be
@@ -127,36 +129,37 @@ class Chains:
         self.execute_chain = core.execute_chain
 
     async def create_chain(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
-        return self.core.create_chain(config, **more)
+        return await off_loop(self.core.store, lambda: self.core.create_chain(config, **more))
 
     async def get_chain(self, chain_id: str) -> ChainObject | None:
-        return self.core.get_chain(chain_id)
+        return await off_loop(self.core.store, lambda: self.core.get_chain(chain_id))
 
     async def list_chains(self) -> list[ChainSummary]:
-        return self.core.list_chains()
+        return await off_loop(self.core.store, lambda: self.core.list_chains())
 
     async def delete_chain(self, chain_id: str) -> bool:
-        return self.core.delete_chain(chain_id)
+        return await off_loop(self.core.store, lambda: self.core.delete_chain(chain_id))
 
     async def get_execution_status(self, execution_id: str) -> ExecutionStatus | None:
-        return self.core.get_execution_status(execution_id)
+        return await off_loop(self.core.store, lambda: self.core.get_execution_status(execution_id))
 
     async def get_execution_details(self, execution_id: str) -> ExecutionDetails | None:
-        return self.core.get_execution_details(execution_id)
+        # Always on a thread: what is left of a stopped run is found by running its definition once more.
+        return await asyncio.to_thread(self.core.get_execution_details, execution_id)
 
     async def list_executions(self, chain_id: str | None = None, *, limit: int | None = None) -> list[ExecutionStatus]:
-        return self.core.list_executions(chain_id, limit=limit)
+        return await off_loop(self.core.store, lambda: self.core.list_executions(chain_id, limit=limit))
 
     async def stop_execution(self, execution_id: str) -> bool:
-        return self.core.stop_execution(execution_id)
+        return await off_loop(self.core.store, lambda: self.core.stop_execution(execution_id))
 
     async def clone_chain(
         self, chain_id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any
     ) -> ChainObject:
-        return self.core.clone_chain(chain_id, overrides, **more)
+        return await off_loop(self.core.store, lambda: self.core.clone_chain(chain_id, overrides, **more))
 
     async def export_chain(self, chain_id: str) -> str:
-        return self.core.export_chain(chain_id)
+        return await off_loop(self.core.store, lambda: self.core.export_chain(chain_id))
 
     async def import_chain(self, json: str | bytes | Mapping[str, Any]) -> ChainObject:
-        return self.core.import_chain(json)
+        return await off_loop(self.core.store, lambda: self.core.import_chain(json))
