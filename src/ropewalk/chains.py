@@ -17,6 +17,7 @@ from .errors import InvalidInput, Problem
 from .journal.offloop import off_loop
 from .runs import events_of, iso, steps
 from .runs.remains import let_go, remains
+from .runs.untaken import with_untaken
 from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
 
@@ -57,7 +58,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         row = self._run(execution_id)
         if row is None:
             return None
-        history = self.app.runs.history(execution_id)
+        decided = with_untaken(self.app, row, self.app.runs.history(execution_id))
         result = row.result or (self.without_result(row) if let_go(row) else {})
         return ExecutionDetails(
             {
@@ -69,8 +70,8 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
                 "variables": result.get("variables", {}),
                 "errors": result.get("errors", []),
                 "duration": result.get("duration"),
-                "nodes": steps(history, row),
-                "events": [event.to_dict() for _, event in events_of(execution_id, history)],
+                "nodes": steps(decided, row),
+                "events": [event.to_dict() for _, event in events_of(execution_id, decided)],
             }
         )
 

@@ -160,3 +160,38 @@ async def test_a_run_of_an_earlier_version_stays_readable(store: Store) -> None:
 def _statuses(app: App) -> list[str]:
     shown: Any = app.runs.get("r")
     return [step["status"] for step in shown["nodes"] if step["node"] == "x"]
+
+
+def _two(name: str, **more: Any) -> list[Any]:
+    return [{"id": f"{name}{i}", "type": "tool", "tool": "good", **more} for i in range(2)]
+
+
+BRANCHES: dict[str, Any] = {
+    "chain": {"kind": "chain", "name": "c", "nodes": [
+        {"id": "c", "type": "condition", "condition": "$input.n > 0", "then": _two("t"), "otherwise": _two("o")}]},
+    "composition": {"kind": "composition", "name": "c", "nodes": [
+        {"id": "c", "type": "conditional", "condition": "$input.n > 0",
+         "then": _two("t", inputMapping={}), "otherwise": _two("o", inputMapping={})}]},
+    "chain in a loop": {"kind": "chain", "name": "c", "nodes": [
+        {"id": "each", "type": "loop", "items": "$input.list", "nodes": [
+            {"id": "c", "type": "condition", "condition": "$item > 0", "then": _two("t"), "otherwise": _two("o")}]}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BRANCHES)
+async def test_a_branch_that_was_not_taken_is_skipped(store: Store, what: str) -> None:
+    app = App(store, tools=ScriptedTools(good=1).tools())
+    events: list[Any] = []
+    done = await app.run(BRANCHES[what], {"n": 1, "list": [1, -1]}, run_id="r", on_event=events.append)
+    assert done.status == "completed", done.to_dict()
+    shown: Any = app.runs.get("r")
+    skipped = {step["path"]: step["reason"] for step in shown["nodes"] if step["status"] == "skipped"}
+    if what == "chain in a loop":
+        assert len(skipped) == 4
+        assert all(("[0]/" in path) == path.rpartition("/")[2].startswith("o") for path in skipped if "each[0]" in path)
+    else:
+        assert [path.rpartition("/")[2] for path in skipped] == ["o0", "o1"]
+    assert set(skipped.values()) == {"branch not taken"}
+    assert {event.path for event in events if event.kind == "node.skipped"} == set(skipped)
+    assert {event["path"] for event in shown["events"] if event["kind"] == "node.skipped"} == set(skipped)
+    assert "failed" not in {step["status"] for step in shown["nodes"]}

@@ -6,11 +6,11 @@ Both are wrapped around a node only when somebody listens, so a run nobody watch
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ..expr.show import brief
-from ..ir import Graph, Node, node_parts
+from ..ir import Getter, Graph, Node, node_parts
 from ..journal.journal import Entry
 from ..values import Json
 from .failure import named
@@ -46,6 +46,25 @@ def wrote(spot: Spot) -> Callable[[Frame, dict[str, Json]], None]:
         run_.tell("state.write", path_of(frame, spot), spot.name, run_.redact(updates))
 
     return tell
+
+
+NOT_TAKEN: Final = "branch not taken"
+
+
+def not_taken(decide: Getter, spot: Spot) -> Getter:
+    """Tell node.skipped for the nodes of a branch's arms that are not taken."""
+    op: Any = spot.node.op
+
+    def decided(frame: Frame) -> Json:
+        arm = decide(frame)
+        run_, path = frame[RUN], path_of(frame, spot)
+        for label, node in op.not_taken(arm):
+            about: dict[str, Json] = {"reason": NOT_TAKEN}
+            about |= {"phase": node.meta.phase} if node.meta.phase else {}
+            run_.tell("node.skipped", f"{path}[{label}]/{node.id}", node.meta.name or node.id, about)
+        return arm
+
+    return decided
 
 
 RECORDED = ("call", "call_failed", "attempt", "node", "skip")

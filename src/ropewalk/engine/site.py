@@ -141,7 +141,12 @@ class CompileSite:
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         # A decision made from a secret is never written down; it is made again.
         keep = self.builder.durable and not self.builder.secrets
-        return durable.remember(kind, decide, self.spot) if keep else decide
+        decided = durable.remember(kind, decide, self.spot) if keep else decide
+        if self.builder.watched and kind == "branch":
+            from .observe import not_taken
+
+            return not_taken(decided, self.spot)
+        return decided
 
     def sleep(self, seconds: Expr, /) -> Step:
         given = in_milliseconds(seconds)

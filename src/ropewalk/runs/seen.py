@@ -101,12 +101,14 @@ class Runs:
     def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
+        from .untaken import with_untaken
 
         asked.texts(run_id=run_id)
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
             return None
         history = self.history(run_id)
+        decided = with_untaken(self.app, row, history)
         stands = self.standing([row]).get(run_id)
         elapsed = (row.ended_at or time.time()) - row.started_at
         before = taken_over(history, row)
@@ -125,8 +127,8 @@ class Runs:
             "error": row.error,
             "endings": endings(history),
             "waitingFor": [] if row.status in ENDS else unanswered(self, row, history),
-            "nodes": steps(history, row),
-            **({"events": [event.to_dict() for _, event in events_of(run_id, history, before)]} if events else {}),
+            "nodes": steps(decided, row),
+            **({"events": [event.to_dict() for _, event in events_of(run_id, decided, before)]} if events else {}),
         }
 
     def result(self, row: RunRow) -> Json:
