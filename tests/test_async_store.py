@@ -97,6 +97,12 @@ async def stopped(app: App) -> None:
     await app.chains.get_execution_details("stopped")
 
 
+async def ended(app: App) -> None:
+    row = await asyncio.to_thread(app.store.get_run, "stopped")
+    assert row is not None
+    await app.runs.ended(row)
+
+
 CALLS: dict[str, Callable[[App], Awaitable[Any]]] = {
     "chains.create_chain": lambda app: app.chains.create_chain({**CHAIN, "id": "c2"}),
     "chains.execute_chain": lambda app: app.chains.execute_chain("c"),
@@ -126,6 +132,7 @@ CALLS: dict[str, Callable[[App], Awaitable[Any]]] = {
     "runs.retry": lambda app: app.runs.retry("done", ["x"]),
     "runs.fork": lambda app: app.runs.fork("done"),
     "runs.watch": watch,
+    "runs.ended": ended,
     "resume": lambda app: app.resume("failed"),
     "toolchain.execute_chain": lambda app: toolchain.execute_chain("c"),
     "toolchain.execute_composition": lambda app: toolchain.execute_composition("k"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from os import PathLike
@@ -296,8 +295,7 @@ class App(Selecting):
         if loaded.compiled.local:
             from .experiences import seeded
 
-            given = {**(state or {}), **(variables or {})}
-            variables = await off_loop(self.store, lambda: seeded(self.store, loaded, given, keep_state, run_id))
+            variables = await seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
         check_variables(loaded.flow, variables or {})
         named: dict[str, Any] = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
         how: dict[str, Any] = {"request": request, "executor": executor, "on_event": on_event, "park": park}
@@ -381,7 +379,7 @@ class App(Selecting):
         if row.parent is not None and row.status not in ENDS:
             raise PartOfRun(run_id, await off_loop(self.store, lambda: self.runs.outermost(run_id)))
         if row.status in ENDS:
-            result = await asyncio.to_thread(self.runs.result, row)  # which may run the definition once more
+            result = await self.runs.ended(row)
             return outcome({**(result or {}), "status": row.status, "executionId": run_id})
         if source is not None or upgrade:
             from .runs.upgrade import resume

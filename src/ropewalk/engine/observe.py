@@ -135,7 +135,8 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
         if type(value) is not Outcome:
             run_.tell("node.finished", path, name, marked(frame, spot, {"ms": ms}))
         elif value.status == "failed":
-            kind = "node.failed" if spot.node.policy.on_error.reported else "node.recovered"
+            on_error = spot.node.policy.on_error
+            kind = "node.failed" if on_error is None or on_error.reported else "node.recovered"
             run_.tell(kind, path, name, {**_failed(run_, value.error), "handled": True})
         else:
             about = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}

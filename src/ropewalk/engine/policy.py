@@ -185,6 +185,7 @@ def tried(
                 took = clock() - began
                 failed.attempts = max(failed.attempts, count)
                 due = run_.now() + policy.retry.pause(count) if again else None
+                run_.disown(path_of(frame, spot))
             else:
                 took = 0.0
                 failed, due = past
@@ -193,10 +194,8 @@ def tried(
             ended = take_over(frame, failed) if due is None else None
             handled = handles and type(ended) is Outcome
             run_.failed_attempt(frame, spot, count, failed, due, took, handled)
-            if past is None:
-                run_.disown(path_of(frame, spot))
-                if durable:
-                    await remember_attempt(run_, frame, spot, failed, due, took, handled)
+            if past is None and durable:
+                await remember_attempt(run_, frame, spot, failed, due, took, handled)
             if isinstance(ended, NodeFailed):
                 raise ended from ended.__cause__
             if due is None:

@@ -116,9 +116,10 @@ class Run(Lane):
     def outermost(self) -> tuple[str, str]:
         """Return the id of the run that people resume, and the path of its node that calls the flow which this run is
         in: "" for a run that is part of no other."""
-        run, call = self, ""
-        while run.parent is not None:
-            run, call = run.parent, run.id.removeprefix(f"{run.parent.id}/")
+        run, call, parent = self, "", self.parent
+        while parent is not None:
+            call = run.id.removeprefix(f"{parent.id}/")
+            run, parent = parent, parent.parent
         return run.id, call
 
     def now(self) -> float:

@@ -34,7 +34,7 @@ def wait(text: Getter, approval: bool, timeout: Getter | None, spot: Spot, durab
                 await run_.log.append(known)
         elif known.data.get(word) != said:
             raise JournalConflict(run_.id, path, f"the journal holds a wait for {known.data}, not for {word} {said!r}")
-        arrived = run_.log.past.get((path, "signal")) or await waits.arrived_before(known, durable, again)
+        arrived: Any = run_.log.past.get((path, "signal")) or await waits.arrived_before(known, durable, again)
         pending = None
         if arrived is None:
             run_.begins(spot.id, clock())

@@ -137,6 +137,11 @@ class Runs:
 
         return remains(self.app, row) if let_go(row) else row.result
 
+    async def ended(self, row: RunRow) -> Json:
+        """Return the same as `result`, found on a thread: what is left of a stopped run takes one more run of its
+        definition, which must not hold the event loop."""
+        return await asyncio.to_thread(self.result, row)
+
     async def arguments(self, run_id: str) -> Mapping[str, Json]:
         """What each of its calls was given, by path without attempts, as far as the run has come; secrets are
         references. Found by running it once more in memory with what is recorded: no tool is called."""
