@@ -142,7 +142,7 @@ class CompileSite:
         # A decision made from a secret is never written down; it is made again.
         keep = self.builder.durable and not self.builder.secrets
         decided = durable.remember(kind, decide, self.spot) if keep else decide
-        if self.builder.watched and kind == "branch":
+        if self.builder.watched and kind == "branch" and self.spot.node.meta.source:
             from .observe import not_taken
 
             return not_taken(decided, self.spot)

@@ -36,7 +36,7 @@ def _completed(flow: Flow, listed: list[Entry]) -> list[Entry]:
     skipped: list[Entry] = []
     for instance in found.current():
         op, attempt = instance.node.op, instance.last
-        arm = _arm(attempt) if isinstance(op, Branch) else None
+        arm = _arm(attempt) if isinstance(op, Branch) and instance.node.meta.source else None
         if not isinstance(op, Branch) or arm is None:
             continue
         at = next(iter(attempt.facts.values())) if attempt.facts else None
