@@ -317,7 +317,7 @@ class App(Selecting, Streaming):
         if loaded.compiled.local:
             from .experiences import seeded
 
-            variables = seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
+            variables = await seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
         check_variables(loaded.flow, variables or {})
         named: dict[str, Any] = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
         how: dict[str, Any] = {"request": request, "executor": executor, "on_event": on_event, "park": park}
@@ -399,10 +399,10 @@ class App(Selecting, Streaming):
         if row is None:
             raise NotFound("run", run_id)
         if row.parent is not None and row.status not in ENDS:
-            raise PartOfRun(run_id, row.parent)
+            raise PartOfRun(run_id, await off_loop(self.store, lambda: self.runs.outermost(run_id)))
         if row.status in ENDS:
-            ended = {**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id}
-            return outcome(ended, row.kind)
+            result = await self.runs.ended(row)
+            return outcome({**(result or {}), "status": row.status, "executionId": run_id}, row.kind)
         if source is not None or upgrade:
             from .runs.upgrade import resume
 

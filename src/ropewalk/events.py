@@ -1,6 +1,6 @@
 """What happens in a run, as data: one vocabulary for journal, progress, traces and pages.
 
-run.started  node.ready  node.started  node.finished  node.failed  node.skipped  attempt.failed
+run.started  node.ready  node.started  node.finished  node.recovered  node.failed  node.skipped  attempt.failed
 call.repeated  node.progress  node.chunk
 timer.set  wait.started  signal.received  branch.taken  items.listed  state.write
 run.queued  run.unattended  run.resumed  run.retried  run.waiting  run.interrupted  run.finished  run.outcome

@@ -13,6 +13,7 @@ from .dialects.notation import value_in
 from .engine.flowtool import FlowTool, value_of
 from .errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem
 from .ir import Flow
+from .journal.offloop import off_loop
 from .state import check_writes
 from .tools.bound import Bound, Rules, bind_route
 from .tools.directory import DirectoryCaller
@@ -87,16 +88,18 @@ class Directories:
             final = value_of(result, flow.kind)
             return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": final}
 
-        route = Route(send=send, timeout=math.inf, per_attempt=True)
+        route = Route(send=send, timeout=math.inf, per_attempt=True, waits=flow.waits())
         return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
 
 
-def seeded(
+async def seeded(
     store: Any, loaded: Loaded, given: Mapping[str, Json], keep: bool, run_id: str | None = None
 ) -> dict[str, Json]:
     """The state that a run begins with, beside the defaults: with `keep` that of the last one, and what is `given`. A
     run that has begun keeps what it began with."""
-    kept = last_state(store, loaded.root, run_id) if keep and loaded.root is not None else {}
+    root, kept = loaded.root, dict[str, Json]()
+    if keep and root is not None:
+        kept = await off_loop(store, lambda: last_state(store, root, run_id))
     state = {**kept, **given}
     check_state(loaded.flow, state)
     return state

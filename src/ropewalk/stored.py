@@ -6,6 +6,7 @@ definition's id, and names the functions as its documents do. Every method but `
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 import uuid
@@ -172,7 +173,8 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         new = job.new
         await self.app.learn(job, result)
         if not result:
-            result = await off_loop(self.store, lambda: self.without_result(self.store.get_run(new.id)))
+            # On a thread: what is left of a stopped run is found by running its definition once more.
+            result = await asyncio.to_thread(lambda: self.without_result(self.store.get_run(new.id)))
         if result.get(self.key) != new.definition_id:
             message = f"an execution of the {self.kind} {result.get(self.key)!r} has this id"
             raise JournalConflict(new.id, "", message)

@@ -73,7 +73,7 @@ def test_an_agent_that_ended(tmp_path: Path) -> None:
     assert shown(tmp_path, AGENT, calls, "There are 120 m.\nEnough.") == [
         f"✓ agent turn 1  TIME  calls stock, stock, nosuch · {PAID}",
         '✓ agent turn 1 calls stock {"material":"hemp"}  TIME  {"meters":120}',
-        '✗ agent turn 1 calls stock {"material":"gold"}  TIME  KeyError: \'no such material\'',
+        '~ agent turn 1 calls stock {"material":"gold"}  TIME  KeyError: \'no such material\'',
         "✗ agent turn 1 calls nosuch {}  TIME  there is no tool 'nosuch' here, and nothing was called; the tools are: "
         "stock, order",
         f"✓ agent turn 2  TIME  There are 120 m. … · {PAID}",

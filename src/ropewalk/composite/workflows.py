@@ -221,7 +221,7 @@ class _Run(Routed):
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             return await self._run(args["name"], args.get("input"), flows, key, on_progress)
 
-        return Route(send=send, timeout=float("inf"), per_attempt=True)
+        return Route(send=send, timeout=float("inf"), per_attempt=True, waits=True)
 
     async def _run(
         self, name: str, input: Json, flows: Flows, key: str | None, on_progress: OnProgress | None = None

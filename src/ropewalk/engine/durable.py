@@ -135,7 +135,8 @@ async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -
         await run_.log.append(Entry(path, "call", spot.id, offer.data, mark, offer.started, offer.ended))
         return offer
     if known.digest != mark:
-        again = f"ropewalk runs retry {run_.id} --from {spot.name}"
+        root, call_path = run_.outermost()  # a part of another run cannot be retried by itself
+        again = f"ropewalk runs retry {root} --from {call_path or spot.name}"
         said = f"the journal holds a call of {spot.tool} with other arguments than now; to call it again: {again}"
         raise JournalConflict(run_.id, path, said)
     if known.kind == "call_failed":
@@ -220,12 +221,21 @@ def remember(kind: str, decide: Getter, spot: Spot) -> Getter:
 
 
 async def remember_attempt(
-    run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None, took: float
+    run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None, took: float, handled: bool
 ) -> None:
-    """Journal that an attempt failed after so many seconds, and when the next one is due."""
-    data = {**said_of(failed), "due": due}
+    """Journal that an attempt failed after so many seconds, and when the next one is due, or that it was handled."""
+    data = attempt_data(failed, due, handled)
     now = run.now()
-    await run.log.append(Entry(path_of(frame, spot), "attempt", spot.id, data, "", now - took, now))
+    entry = Entry(path_of(frame, spot), "attempt", spot.id, data, "", now - took, now)
+    if run.waits is not None:
+        await run.waits.gave_up(entry)
+    await run.log.append(entry)
+
+
+def attempt_data(failed: NodeFailed, due: float | None, handled: bool) -> dict[str, Any]:
+    """A failed attempt as JSON. `handled` is there only where a fallback, `onError` or skip took over."""
+    data = {**said_of(failed), "due": due}
+    return {**data, "handled": True} if handled else data
 
 
 def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:

@@ -46,7 +46,8 @@ class Job:
     Not changed any more once it runs; not frozen only because that doubles the cost of making one.
     `input` is what runs get, `new.input` what is written down of it; a part of another run has the
     `secrets` that one has read, so that none of them is written down here either. One that may `park` is
-    released while it only waits, where the store is durable; its result then has the status `waiting`.
+    released while it only waits, where the store is durable; its result then has the status `waiting`. `parent` is the
+    live run that this one is a part of.
     """
 
     new: NewRun
@@ -58,6 +59,7 @@ class Job:
     watcher: Watcher | None = None
     secrets: dict[str, str] | None = None
     park: bool = False
+    parent: Run | None = None
 
 
 class Engine:
@@ -131,6 +133,7 @@ class Engine:
             return await self.run(job)
         told = replaced(job.input, parent.secrets) if parent.secrets else job.input
         job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
+        job.parent = parent
         self._parts.setdefault(parent.id, set()).add(key)
         result = await self.run(job)
         self._parts.get(parent.id, set()).discard(key)
@@ -183,8 +186,11 @@ class Engine:
         try:
             program = self.program(job)
             watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
-            heard = {"watcher": watcher, "listener": job.watcher}
-            run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, **heard)
+            parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
+            run = Run(
+                program, job.new.id, job.input, log,
+                state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
+            )  # fmt: skip
         except BaseException:
             await _given_up(log)  # else this process would own a run that it does not execute
             raise
@@ -255,8 +261,9 @@ class Engine:
 
     async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Let go of a run that has not come to an ending, or whose ending could not be recorded."""
-        waited = run.waits is not None and bool(run.waits.cut) and self.store.durable
-        run.tell("run.waiting" if waited else "run.interrupted", data={"status": "waiting"} if waited else None)
+        root = run.waits.root if run.waits is not None and self.store.durable else None
+        parked = root is not None and bool(root.parked or root.cut)
+        run.tell("run.waiting" if parked else "run.interrupted", data={"status": "waiting"} if parked else None)
         try:
             if ending is not None or not isinstance(exc, asyncio.CancelledError):
                 await _given_up(run.log)  # so that it can be ended again

@@ -26,7 +26,7 @@ from ..values import Json
 from .bare import run_program
 from .caller import Caller
 from .engine import Job, new_run_id
-from .program import Program, compile_flow
+from .program import Program, compile_flow, may_wait
 from .run import Ending
 
 _NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
@@ -34,6 +34,8 @@ Missing: TypeAlias = Callable[[], str | None]
 """What says why a model cannot be asked; None of one that can be."""
 _inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("ropewalk_flow_tools", default=())
 """The flow tools that are running around the current call: (id, fingerprint) of each, outermost first."""
+_asked: ContextVar[frozenset[tuple[str, str]]] = ContextVar("ropewalk_flow_tools_asked", default=frozenset())
+"""The flow tools whose waits are being looked for, so that a cycle of flows ends the search."""
 
 
 class FlowTool(Routed):
@@ -78,7 +80,20 @@ class FlowTool(Routed):
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             return await self.value(args, flows or self.engine, key, on_progress)
 
-        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.given)
+        engine = flows or self.engine
+        waits = engine is not None and self.waits()
+        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.given, waits=waits)
+
+    def waits(self) -> bool:
+        """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow."""
+        mark, around = (self.id, self.fingerprint), _asked.get()
+        if mark in around:
+            return False  # a flow that reaches itself is refused before it runs
+        token = _asked.set(around | {mark})
+        try:
+            return may_wait(self.flow, self.caller)
+        finally:
+            _asked.reset(token)
 
     async def value(
         self, args: Args, flows: Flows = None, key: str | None = None, on_progress: OnProgress | None = None

@@ -32,7 +32,10 @@ async def leave(run: Any, store: Store, *, hand_back: bool) -> None:
         hand_back: Whether a server may resume it without a person.
     """
     waits = run.waits
-    if waits is not None and waits.cut:
+    if waits is not None and waits.outer is not None and (waits.root.parked or waits.root.cut):
+        if await run.log.park(None):  # the outermost run waits, and continues this part of it when it continues
+            return
+    elif waits is not None and waits.cut:
         dues = [wait.due for wait in waits.cut if wait.due is not None]
         names = {wait.wanted.name for wait in waits.cut if wait.wanted is not None}
         if await run.log.park(min(dues, default=None), names):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ..events import Event, bounded
 from ..expr.show import brief
-from ..ir import Graph, Node, node_parts
+from ..ir import Getter, Graph, Node, node_parts
 from ..journal.journal import Entry
 from ..tools.listener import Listener
 from ..tools.result import ProgressEvent
@@ -51,6 +51,25 @@ def wrote(spot: Spot) -> Callable[[Frame, dict[str, Json]], None]:
         run_.tell("state.write", path_of(frame, spot), spot.name, run_.redact(updates))
 
     return tell
+
+
+NOT_TAKEN: Final = "branch not taken"
+
+
+def not_taken(decide: Getter, spot: Spot) -> Getter:
+    """Tell node.skipped for the nodes of a branch's arms that are not taken."""
+    op: Any = spot.node.op
+
+    def decided(frame: Frame) -> Json:
+        arm = decide(frame)
+        run_, path = frame[RUN], path_of(frame, spot)
+        for label, node in op.not_taken(arm):
+            about: dict[str, Json] = {"reason": NOT_TAKEN}
+            about |= {"phase": node.meta.phase} if node.meta.phase else {}
+            run_.tell("node.skipped", f"{path}[{label}]/{node.id}", node.meta.name or node.id, about)
+        return arm
+
+    return decided
 
 
 RECORDED = ("call", "call_failed", "attempt", "node", "skip")
@@ -96,8 +115,8 @@ def passing(go: Go, spot: Spot, slot: int) -> Go:
 
 
 def watched(go: Go, spot: Spot, slot: int | None) -> Go:
-    """Tell node.started, then node.finished or node.failed; or node.skipped alone. With a `slot` it is `passing`
-    that tells the start."""
+    """Tell node.started, then node.finished, node.recovered or node.failed; or node.skipped alone. With a `slot` it is
+    `passing` that tells the start."""
     name, tell = spot.name, starts(spot)
 
     async def run(frame: Frame) -> Any:
@@ -122,7 +141,9 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
             about = {"ms": ms, **bounded("output", run_.redact(value))}
             run_.tell("node.finished", path, name, marked(frame, spot, about))
         elif value.status == "failed":
-            run_.tell("node.failed", path, name, {**_failed(run_, value.error), "handled": True})
+            on_error = spot.node.policy.on_error
+            kind = "node.failed" if on_error is None or on_error.reported else "node.recovered"
+            run_.tell(kind, path, name, {**_failed(run_, value.error), "handled": True})
         else:
             why = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}
             run_.tell("node.skipped", path, name, marked(frame, spot, {key: said for key, said in why.items() if said}))

@@ -77,7 +77,7 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono",
+        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono", "parent",
         "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
         "waiting", "waits", "wall", "watch", "watcher", "when",
     )  # fmt: skip
@@ -93,13 +93,14 @@ class Run(Lane):
         spent: float = 0.0,
         watcher: Watcher | None = None,
         listener: Watcher | None = None,
+        parent: Run | None = None,
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
         self.listener = listener  # the watcher of this run alone: it also takes the events of runs inside this one
-        self.state, self.spent = state, spent
+        self.state, self.spent, self.parent = state, spent, parent
         self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
-        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float]] = []
+        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float, bool]] = []
         self.secrets: dict[str, str] = {}
         self.playing = False
         self.ending = False  # no node starts any more
@@ -113,6 +114,15 @@ class Run(Lane):
             self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
         self.frame: Frame | None = None
         self.waits = _waits(self) if program.waits else None
+
+    def outermost(self) -> tuple[str, str]:
+        """Return the id of the run that people resume, and the path of its node that calls the flow which this run is
+        in: "" for a run that is part of no other."""
+        run, call, parent = self, "", self.parent
+        while parent is not None:
+            call = run.id.removeprefix(f"{parent.id}/")
+            run, parent = parent, parent.parent
+        return run.id, call
 
     def now(self) -> float:
         """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back
@@ -151,10 +161,10 @@ class Run(Lane):
         return None if entry is None else attempt_of(entry)
 
     def failed_attempt(
-        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float
+        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float, handled: bool
     ) -> None:
         path, now = path_of(frame, spot), self.now()
-        self.attempts.append((path, spot.name, failed, due, now - took, now))
+        self.attempts.append((path, spot.name, failed, due, now - took, now, handled))
         if self.watcher is not None:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}

@@ -149,7 +149,12 @@ class CompileSite:
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         # A decision made from a secret is never written down; it is made again.
         keep = self.builder.durable and not self.builder.secrets
-        return durable.remember(kind, decide, self.spot) if keep else decide
+        decided = durable.remember(kind, decide, self.spot) if keep else decide
+        if self.builder.watched and kind == "branch" and self.spot.node.meta.source:
+            from .observe import not_taken
+
+            return not_taken(decided, self.spot)
+        return decided
 
     def sleep(self, seconds: Expr, /) -> Step:
         given = in_milliseconds(seconds)
@@ -166,9 +171,9 @@ class CompileSite:
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
         looked_at = approval and self.spot.node.id in self.builder.approvals
-        from . import waits
+        from .wait_node import wait  # only for flows that wait
 
-        return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
+        return wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
         spot = self.spot

@@ -16,6 +16,7 @@ from ..errors import RunExists, StoreError
 from ..events import Event
 from ..ir import Flow
 from ..journal.journal import Entry, Key, RunRow
+from ..journal.offloop import off_loop
 from ..ops import Call
 from ..values import Json
 from .changes import Change, Reach, changes, place_of
@@ -42,11 +43,11 @@ async def fork(
 ) -> Outcome:
     """See `Runs.fork`."""
     store = app.store
-    row = known(store, run_id)
+    row = await off_loop(store, lambda: known(store, run_id))
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to fork them")
     check_run_id(new_id)
-    if new_id is not None and store.get_run(new_id) is not None:
+    if new_id is not None and await off_loop(store, lambda: store.get_run(new_id)) is not None:
         raise RunExists(new_id)
     old = pinned(app, row)
     new = old if definition is None else other(app, row, definition)
@@ -54,7 +55,7 @@ async def fork(
     context = row.context or {}
     job = await app.jobs.new(
         new,
-        definition_id=row.definition_id if new is old else _id_of(app, row, old, new),
+        definition_id=row.definition_id if new is old else await off_loop(store, lambda: _id_of(app, row, old, new)),
         run_id=new_id or new_run_id(),
         input=given,
         variables=context.get("variables"),
@@ -62,7 +63,8 @@ async def fork(
         on_event=on_event,
     )
     made = [] if new is old else changes(old.flow, new.flow)
-    copies = kept(new.flow, store.history(run_id), made, job.input != row.input, at)
+    history = await off_loop(store, lambda: store.history(run_id))
+    copies = kept(new.flow, history, made, job.input != row.input, at)
     job.park = park
     stays = ("queue", "priority", "file") if new is old else ("queue", "priority")
     taken = {name: context[name] for name in stays if name in context}

@@ -21,7 +21,7 @@ from ..journal.offloop import off_loop
 from .accept import Accept, Accepted, accepted, read_accept, repeated, split_names
 from .cone import Cone, Failure, all_named, failures
 from .instances import Attempt, Instances
-from .pinned import MOST_PARTS, known, pinned
+from .pinned import MOST_PARTS, known, outermost, pinned
 from .upgrade import pin, upgraded
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ..jobs import Executor
 
 _WELL = ("completed", "partial")
+_ASKED = frozenset(("wait", "signal", "attempt"))
+"""What the outermost run records of the waits of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
     other; else the error that says what is to be done instead."""
     row = known(store, run_id)
     if row.parent is not None:
-        raise PartOfRun(run_id, row.parent)
+        raise PartOfRun(run_id, outermost(store, row).id)
     if row.kind == "schedule":
         raise NothingToRetry(run_id, f"it could not begin; start another one with: ropewalk schedules run {row.name}")
     if not store.durable:
@@ -201,24 +203,29 @@ def _anew(path: str, part: RunRow, found: Instances, cone: Cone) -> bool | None:
     return None if settled or part.status in _WELL else False
 
 
-async def _forget(app: App, log: Log, again: Again) -> None:
+async def _forget(app: App, log: Log, again: Again) -> list[Key]:
+    """Forget it in this run and its parts; returns all of it, with paths of this run."""
+    gone = list(again.keys)
     for part, anew in again.parts:
-        await _part_again(app, part, anew, again.inside)
+        inside = f"{part.id.removeprefix(f'{log.run.id}/')}/"
+        forgotten = await _part_again(app, part, anew, again.inside)
+        gone += [(inside + path, kind) for path, kind in forgotten if kind in _ASKED]
     # Recorded first: if the process dies here, the run fails as before, and nothing is called again.
     past: Any = log.past  # a dict, which `forget` changes as well
     for one in again.accepted:
         if one.entry is not None:
             await log.append(one.entry)
             past[one.entry.path, one.entry.kind] = one.entry
-    await log.forget(again.keys)
+    await log.forget(gone)
+    return gone
 
 
-async def _part_again(app: App, part: RunRow, anew: bool, accept: Mapping[str, Any]) -> None:
-    """Set a part running, for its run to go on with; with `anew` from nothing."""
+async def _part_again(app: App, part: RunRow, anew: bool, accept: Mapping[str, Any]) -> list[Key]:
+    """Set a part running, for its run to go on with; with `anew` from nothing. Returns what it has forgotten."""
     store = app.store
     row = await off_loop(store, lambda: store.get_run(part.id))
     if row is None or (row.ended_at is None and not anew):
-        return
+        return []
     found = await off_loop(store, lambda: store.list_runs(parent=part.id, limit=MOST_PARTS))
     inner = {one.id: one for one in found}
     log = await store.reopen(part.id, again=True)
@@ -229,6 +236,6 @@ async def _part_again(app: App, part: RunRow, anew: bool, accept: Mapping[str, A
         else:
             past = list(log.past.values())
             again = await off_loop(store, lambda: planned(pinned(app, row).flow, row, past, store, (), accept))
-        await _forget(app, log, again)
+        return await _forget(app, log, again)
     finally:
         await log.release()

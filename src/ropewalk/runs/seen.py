@@ -20,7 +20,7 @@ from . import asked
 from .following import Following
 from .pinned import SAME
 from .standing import STANDINGS, attended, standing, told
-from .steps import endings, event_of, steps, summary, taken_over
+from .steps import endings, events_of, steps, summary, taken_over
 
 if TYPE_CHECKING:
     from ..app import App
@@ -120,12 +120,14 @@ class Runs:
     def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
+        from .untaken import with_untaken
 
         asked.texts(run_id=run_id)
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
             return None
         history = self.history(run_id)
+        decided = with_untaken(self.app, row, history)
         stands = self.standing([row]).get(run_id)
         elapsed = (row.ended_at or time.time()) - row.started_at
         before = taken_over(history, row)
@@ -143,9 +145,9 @@ class Runs:
             "result": self.result(row),
             "error": row.error,
             "endings": endings(history),
-            "waitingFor": [] if row.status in ENDS else unanswered(self, run_id, history),
-            "nodes": steps(history, row),
-            **({"events": [event_of(run_id, entry, before).to_dict() for entry in history]} if events else {}),
+            "waitingFor": [] if row.status in ENDS else unanswered(self, row, history),
+            "nodes": steps(decided, row),
+            **({"events": [event.to_dict() for _, event in events_of(run_id, decided, before)]} if events else {}),
         }
 
     def result(self, row: RunRow) -> Json:
@@ -153,6 +155,11 @@ class Runs:
         from .remains import let_go, remains
 
         return remains(self.app, row) if let_go(row) else row.result
+
+    async def ended(self, row: RunRow) -> Json:
+        """Return the same as `result`, found on a thread: what is left of a stopped run takes one more run of its
+        definition, which must not hold the event loop."""
+        return await asyncio.to_thread(self.result, row)
 
     async def arguments(self, run_id: str) -> Mapping[str, Json]:
         """What each of its calls was given, by path without attempts, as far as the run has come; secrets are
@@ -229,6 +236,18 @@ class Runs:
         asked.texts_or_none(name=name, by=by, note=note)
         must_be(bool, approved=approved)
         return approve(self, run_id, name, approved, by, note)
+
+    def outermost(self, run_id: str) -> str:
+        """Return the id of the run that a run is part of, directly or not: the one to resume, stop or answer. Of a run
+        that is part of no other this is its own id.
+
+        Raises:
+            NotFound: there is no run of this id.
+        """
+        from .pinned import known, outermost
+
+        asked.texts(run_id=run_id)
+        return outermost(self.store, known(self.store, run_id)).id
 
     def version(self, row: RunRow) -> int | None:
         """Which version of its stored definition a run goes by; None for one that is not stored."""

@@ -138,7 +138,7 @@ class RunLog:
             _here.set(where)
             if data.get("tool"):
                 self._tools[node] = str(data["tool"])
-        elif event.kind in ("node.finished", "node.failed"):
+        elif event.kind in ("node.finished", "node.recovered", "node.failed"):
             _here.set(run)
             data = {"tool": self._tools.pop(node, ""), **data}
         if event.kind in _ENDED:

@@ -106,6 +106,7 @@ class Bound:
     `direct`, for coroutine handlers only, is `call` without the timeout, in parts.
     `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
     `per_attempt` asks for keys that tell attempts apart; `repeatable` allows a call that took effect to be repeated.
+    `waits` says that the tool runs a flow that may wait for events and approvals.
     """
 
     tool: Tool | None
@@ -117,6 +118,7 @@ class Bound:
     stream: Stream
     per_attempt: bool = False
     repeatable: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         timeout=limit,
         per_attempt=route.per_attempt,
         repeatable=repeatable,
+        waits=route.waits,
         execute=run,
         stream=stream if turn is None else _in_turn(stream, turn),
     )

@@ -57,6 +57,7 @@ class Lender(Routed):
             timeout=seconds,
             per_attempt=bound.per_attempt,
             repeatable=bound.repeatable,
+            waits=bound.waits,
         )
 
 

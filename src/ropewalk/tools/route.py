@@ -66,6 +66,7 @@ class Route:
     `per_attempt` asks for keys that tell the attempts of a node apart. `checked` says that the result fits the output
     schema of the tool already: that of a flow follows from its graph, or was held to the declared one.
     `repeatable` says whether a call may be repeated after it took effect; None leaves it to the tool's annotations.
+    `waits` says that the tool runs a flow that may wait for events and approvals.
     """
 
     send: Send
@@ -77,6 +78,7 @@ class Route:
     timeout: float | None = None
     per_attempt: bool = False
     checked: bool = False
+    waits: bool = False
     whole: tuple[str, ...] = ()
     repeatable: bool | None = None
 

@@ -23,7 +23,7 @@ from .tally import LONGEST, MARKS, Ended, Tally, repeats, unattended
 
 _EVERY = 0.1
 _SHOWN = 6
-_STYLE = {"finished": "green", "failed": "red", "skipped": "dim"}
+_STYLE = {"finished": "green", "recovered": "yellow", "failed": "red", "skipped": "dim"}
 
 
 class Live:

@@ -128,5 +128,5 @@ class PlainLines(Counting):
 
     def _so_far(self) -> str:
         counts = self.tally.counts
-        more = "".join(f", {counts[how]:,} {how}" for how in ("failed", "skipped") if counts[how])
+        more = "".join(f", {counts[how]:,} {how}" for how in ("failed", "recovered", "skipped") if counts[how])
         return f"… {self.tally.done:,} nodes done{more}"

@@ -183,7 +183,8 @@ def followed(
         shown = progress(quiet or (silent and not watch), watch)
 
         def take(event: Event) -> None:
-            interrupts.running(event.run_id)
+            if not event.run_id.startswith(f"{interrupts.run_id}/"):  # a part is stopped and resumed with its run
+                interrupts.running(event.run_id)
             shown.take(event)
 
         over = _over(app, run_id, again)

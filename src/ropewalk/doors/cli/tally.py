@@ -14,10 +14,15 @@ from ...events import Event
 from ...source import visible
 from .table import duration, first_line
 
-MARKS = {"finished": "✓", "failed": "✗", "skipped": "-"}
+MARKS = {"finished": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
 
 _KEPT = 12
-ENDS = {"node.finished": "finished", "node.failed": "failed", "node.skipped": "skipped"}
+ENDS = {
+    "node.finished": "finished",
+    "node.recovered": "recovered",
+    "node.failed": "failed",
+    "node.skipped": "skipped",
+}
 
 
 @dataclass(slots=True)
@@ -83,9 +88,10 @@ def repeats(event: Event) -> str:
 
 def _note(event: Event, began: float | None) -> str:
     data: dict[str, Any] = event.data or {}
-    if event.kind == "node.failed":
+    if event.kind in ("node.failed", "node.recovered"):
         recorded = "recorded: " if data.get("replayed") else ""
-        return recorded + first_line(str(data.get("message") or "failed"), 200)
+        handled = "recovered from: " if event.kind == "node.recovered" else ""
+        return recorded + handled + first_line(str(data.get("message") or "failed"), 200)
     if event.kind == "node.skipped":
         return str(data.get("reason") or "")
     if data.get("replayed"):

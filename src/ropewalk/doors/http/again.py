@@ -119,7 +119,7 @@ def waiting(run_id: RunId, app: Served) -> Answer:
 @router.post("/runs/{run_id:path}/approve", summary="Answer an approval", response_model=shapes.Answered)
 async def approve(run_id: RunId, given: Approval, app: Served, live: Going) -> Answer:
     """`approved` or not. A run that waits for it without a process goes on here."""
-    before = known(app, run_id)
+    before = _outermost(app, run_id)
     said = check_json(given.model_dump(include={"node", "approved", "by", "note"}), "body")
     name = said.pop("node")
     answered = await off_loop(app.store, lambda: app.runs.approve(run_id, name, **said))
@@ -129,7 +129,7 @@ async def approve(run_id: RunId, given: Approval, app: Served, live: Going) -> A
 @router.post("/runs/{run_id:path}/send", summary="Send an event", response_model=shapes.Delivered)
 async def send(run_id: RunId, given: Sent, app: Served, live: Going) -> Answer:
     """A run that waits for it without a process goes on here."""
-    before = known(app, run_id)
+    before = _outermost(app, run_id)
     said = check_json(given.model_dump(include={"event", "payload", "id", "early"}), "body")
     event, payload = said.pop("event"), said.pop("payload")
     sent = await off_loop(app.store, lambda: app.runs.send(run_id, event, payload, **said))
@@ -144,6 +144,12 @@ def diff(
     known(app, run_id)
     known(app, other)
     return Answer(app.runs.diff(run_id, other))
+
+
+def _outermost(app: App, run_id: str) -> RunRow:
+    """The run that continues once this one, which may be a part of it, has its answer."""
+    known(app, run_id)
+    return known(app, app.runs.outermost(run_id))
 
 
 async def _gone_on(app: App, live: Live, before: RunRow, told: dict[str, Any]) -> Answer:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 _MOST: Final = 10  # notifications of progress within
 _SECOND: Final = 1.0
 _STOPPING: Final = 5.0  # seconds a stopped run may take to let its tools go
+_ENDS: Final = {
+    "node.finished": "done",
+    "node.recovered": "recovered",
+    "node.failed": "failed",
+    "node.skipped": "skipped",
+}
 
 Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], Awaitable[Any]]
 """Runs a flow: arguments, run id, watcher of events."""
