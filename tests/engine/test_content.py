@@ -211,7 +211,7 @@ async def test_a_model_sees_the_image_that_a_flow_gives() -> None:
     assert [isinstance(result["content"], list) for result in sent] == [True, True], sent
     for result in sent:
         assert [b["source"]["data"] for b in result["content"] if b["type"] == "image"] == [PNG]
-    assert PNG not in str(outcome.to_dict()["trace"])  # the record of a call has the hash
+    assert PNG not in str(outcome.to_dict()["conversation"]["trace"])  # the record of a call has the hash
 
 
 async def test_text_parameters_take_content_as_base64() -> None:
