@@ -78,7 +78,8 @@ async def in_a_workflow_of_an_agent(made: App, folder: Path) -> Any:
     agent = Runner(Toolbox(workflow_tools(made, allow=["k"])))
     steps = [{"name": "a", "tool": "k", "inputMapping": TOPIC}]
     await agent.run("create_workflow", {"name": "w", "steps": steps})
-    return (await agent.run("run_workflow", {"name": "w", "input": INPUT})).structured
+    ended = await agent.run("run_workflow", {"name": "w", "input": INPUT})
+    return ended.structured["result"]
 
 
 WAYS: tuple[Callable[[App, Path], Awaitable[Any]], ...] = (
