@@ -19,4 +19,6 @@ for arg in "$@"; do
     args+=("$arg")
 done
 export PATH=$root/.venv/bin:$PATH
+# The tests start thousands of Python processes: without bytecode files each of them compiles the package again.
+unset PYTHONDONTWRITEBYTECODE
 exec "$root/.venv/bin/python" -m pytest -n 2 ${args[@]+"${args[@]}"}

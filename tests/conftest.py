@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+import fork_server
 from faults.tally import counts, pytest_addoption, pytest_configure, rounds
 from postgres_server import NoPostgres, PostgresServer, fresh
 
@@ -55,7 +56,7 @@ def child(request: pytest.FixtureRequest) -> Iterator[Callable[..., subprocess.P
     started: list[subprocess.Popen[str]] = []
 
     def start(*words: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+        process = fork_server.Popen(
             [sys.executable, str(request.path.parent / "child.py"), *map(str, words)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

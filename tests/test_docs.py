@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
 from ropewalk import events
 
 PROJECT = Path(__file__).parents[1]
@@ -53,7 +54,7 @@ def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
     command = (
         [sys.executable, "-c", block.code] if block.kind == "python" else ["bash", "-euo", "pipefail", "-c", block.code]
     )
-    return subprocess.run(
+    return fork_server.run(
         command,
         cwd=folder,
         env={**os.environ, "PATH": path, "COLUMNS": "120"},

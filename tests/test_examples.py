@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+import fork_server
+
 PROJECT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
 
 def call(*command: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
+    return fork_server.run(
         command,
         cwd=cwd,
         env={**os.environ, "PATH": path, **env},
@@ -44,7 +46,7 @@ def examples(tmp_path: Path) -> Path:
 
 def git(repo: Path, *args: str) -> str:
     who = ["-c", "user.name=Rope Walker", "-c", "user.email=rope@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *who, "-C", str(repo), *args], capture_output=True, text=True, check=True)
+    done = fork_server.run(["git", *who, "-C", str(repo), *args], capture_output=True, text=True, check=True)
     return done.stdout
 
 
@@ -238,7 +240,7 @@ def test_the_change_report_refuses_a_wrong_input_before_any_tool_runs(examples: 
 def test_the_demo_prints_where_everything_is(tmp_path: Path) -> None:
     """In a copy without history, at a path with a space: a small repository is made."""
     clone = tmp_path / "a copy"
-    listed = subprocess.run(
+    listed = fork_server.run(
         ["git", "-C", str(PROJECT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         capture_output=True, text=True, check=True,
     ).stdout.split("\0")  # fmt: skip

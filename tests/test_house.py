@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"frozen", "uncollected"},  # L0
     {"errors"},
     {"values"},
+    {"content"},
     {"expr", "schema", "source"},  # L1
     {"config"},
     {"ir", "events"},  # L2
@@ -37,10 +38,10 @@ LAYERS: list[set[str]] = [
     {"engine", "select"},  # L5
     {"workers", "claude"},  # L6
     {"n8n"},
-    {"fitting", "plan", "project", "runs"},  # L7
+    {"fitting", "plan", "project", "runs", "prompt_files"},  # L7
     {"definitions", "stored"},
     {"chains", "compositions", "experiences", "conversion"},
-    {"jobs"},
+    {"jobs", "streaming"},
     {"app"},
     {"toolchain", "composite", "runchain", "testing"},
     {"told", "guard", "telemetry", "listening"},  # what doors share
@@ -54,7 +55,7 @@ PARTS_OF_THE_APP |= {"definitions", "app"}
 MAY_IMPORT_HEAVY = ("doors/cli/", "doors/http/")
 STARTS_THE_OTHERS = "doors.cli"  # a door that commands open the others from, in their functions
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common"}
-MOST_LINES, MOST_FUNCTION_LINES = 400, 60
+MOST_LINES, MOST_FUNCTION_LINES = 700, 60  # a file is one noun
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ BROKEN = [
     ("attic.py", "", "attic.py: this room is on no layer; add it to LAYERS", wrong_imports),
     ("tools/a.py", "from . import b", "tools.a -> tools.b -> tools.a", import_cycles),
     ("tools/a.py", "import mcp.types", "tools/a.py:1: imports mcp when the module is imported", heavy_imports),
-    ("tools/a.py", "x = 1\n" * 401, "tools/a.py: 401 lines; split it by noun", too_long),
+    ("tools/a.py", "x = 1\n" * 701, "tools/a.py: 701 lines; split it by noun", too_long),
     ("tools/a.py", "def f():\n" + "    x = 1\n" * 60, "tools/a.py:1: f has 61 lines", too_long),
     ("tools/_utils.py", "", "tools/_utils.py", badly_named),
     ("common/a.py", "", "common/a.py", badly_named),

@@ -67,8 +67,7 @@ def test_a_run_has_the_defaults_of_what_it_was_not_given_and_records_them(kind: 
 
 @pytest.mark.parametrize("kind", [kind for kind in NOTATIONS if kind != "agent"])
 def test_a_flow_that_is_called_as_a_tool_has_them_too(kind: str, tmp_path: Path) -> None:
-    name = "composable:inner" if kind == "composite" else "inner"
-    caller = {"kind": "chain", "nodes": [{"id": "call", "type": "tool", "tool": name, "params": {}}]}
+    caller = {"kind": "chain", "nodes": [{"id": "call", "type": "tool", "tool": "inner", "params": {}}]}
 
     async def body() -> None:
         async with app(str(tmp_path / "runs.db")) as made:

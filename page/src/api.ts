@@ -8,7 +8,7 @@ export type RunLine = {
   errorMessage?: string | null;  // in a list
 };
 export type Step = {
-  path: string; node: string; kind: string; status: "ok" | "failed" | "skipped" | "decided";
+  path: string; node: string; kind: string; status: "ok" | "recovered" | "failed" | "skipped" | "decided";
   started: string; ended: string; ms: number; value?: Json; error: Json; reason: string | null; decision: Json;
   replayed: boolean;
 };

@@ -93,6 +93,6 @@ export function useRun(id: string) {
 
 const KINDS = [
   "run.started", "run.resumed", "run.waiting", "run.interrupted", "run.finished", "node.started", "node.finished",
-  "node.failed", "node.skipped", "attempt.failed", "timer.set", "wait.started", "signal.received", "items.listed",
-  "branch.taken",
+  "node.recovered", "node.failed", "node.skipped", "attempt.failed", "timer.set", "wait.started", "signal.received",
+  "items.listed", "branch.taken",
 ];

@@ -4,7 +4,7 @@ import { said, type Json, type Problem, Refused } from "./api";
 import { plain } from "./shown/jsx-runtime";
 
 const MARKS: Record<string, string> = {
-  ok: "✓", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
+  ok: "✓", recovered: "~", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
   waiting: "‖", skipped: "–", interrupted: "!", answered: "!", queued: "…", decided: "●", none: "○", left: "■",
 };
 

@@ -32,7 +32,7 @@ function at(states: States, path: string): Attempt {
 }
 
 const OF_EVENT: Record<string, string> = {
-  "node.started": "running", "node.finished": "ok", "node.failed": "failed", "attempt.failed": "failed",
+  "node.started": "running", "node.finished": "ok", "node.recovered": "recovered", "node.failed": "failed", "attempt.failed": "failed",
   "node.skipped": "skipped", "wait.started": "waiting", "signal.received": "running", "items.listed": "running",
   "branch.taken": "running", "timer.set": "running",
 };
@@ -40,8 +40,10 @@ const OF_EVENT: Record<string, string> = {
 export function takeEvent(states: States, event: Event) {
   const status = OF_EVENT[event.kind];
   if (!status || !event.path) return;
-  const attempt = at(states, event.path);
-  const over = status === "ok" || status === "failed" || status === "skipped";
+  let attempt = at(states, event.path);
+  // The event names the node; what took over followed its last attempt.
+  if (status === "recovered") attempt = last([...states.instances.values()].find((one) => one.attempts.has(event.path))!);
+  const over = status === "ok" || status === "recovered" || status === "failed" || status === "skipped";
   if (attempt.recorded && attempt.status === status) return;  // told again as the run was resumed, with the time of that
   if (attempt.ended !== null && !over) return;  // a stream that begins anew tells the past again
   attempt.status = status;
@@ -50,7 +52,7 @@ export function takeEvent(states: States, event: Event) {
     attempt.ended = event.at * 1000;
     const ms = event.data && typeof event.data === "object" && "ms" in event.data ? Number(event.data.ms) : 0;
     attempt.started ??= attempt.ended - ms;
-    if (status === "failed") attempt.error = event.data;
+    if (status === "failed" || status === "recovered") attempt.error = event.data;
   } else attempt.started ??= event.at * 1000;
 }
 
@@ -95,7 +97,7 @@ export function statusOf(instance: Instance, over: boolean): string {
   return over && (status === "running" || status === "waiting") ? "left" : status;
 }
 
-const FIRST = ["failed", "waiting", "running", "left", "ok", "skipped"];
+const FIRST = ["failed", "waiting", "running", "left", "recovered", "ok", "skipped"];
 export type Sum = { status: string; counts: Record<string, number>; ms: number | null; total: number };
 
 /** All instances of a node (or of many) as one. */

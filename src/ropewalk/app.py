@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
 from .config.limits import Limits, Retention
-from .config.workplace import Workplace
+from .config.workplace import Workplace, check_engine
 from .conversion import converted
 from .definitions import Definitions, Loaded
 from .dialects.records import Outcome, outcome
 from .engine.engine import Engine, check_run_id, new_run_id
-from .errors import ConfigError, DefinitionChanged, InvalidFlow, NotFound, PartOfRun
+from .errors import DefinitionChanged, InvalidFlow, NotFound, PartOfRun
 from .errors.given import having, must_be
 from .events import Event
 from .fitting import Cards, check_variables, is_local, is_of_agents, tools_of
@@ -23,6 +23,7 @@ from .jobs import Executor, Jobs
 from .journal import ENDS, Store, named_store, open_store
 from .journal.offloop import off_loop
 from .select.selecting import Selecting
+from .streaming import Streaming
 from .tools.runner import Runner
 from .tools.toolbox import Toolbox
 from .values import Json
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from .experiences import Directories
     from .plan import Plan
     from .runs import Runs
+    from .runs.recovery import Recovery
     from .runs.retention import Keeper
     from .tools.tool import Tool
     from .workers.schedules import Schedules
     from .workers.workers import Workers
 
 
-class App(Selecting):
+class App(Selecting, Streaming):
     """Toolbox, store and engine together. `async with App() as app:` closes what it opened.
 
     `store` is an address (`memory`, `sqlite:///path`, a path), a Store, or None for
@@ -56,6 +58,8 @@ class App(Selecting):
 
     retention: Retention | None = Retention()  # of ended runs; None keeps them for ever
     _keeper: Keeper | None = None
+    _resumes = False
+    _recovery: Recovery | None = None
 
     def __init__(
         self,
@@ -93,7 +97,7 @@ class App(Selecting):
             self.model = having("turn", model=model)
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self.distributed, self.settings = engine_named(engine) == "dbos", settings
+        self.distributed, self.settings = check_engine(engine) == "dbos", settings
         self.definitions = Definitions(Cards(self.toolbox), limits)
         self.jobs = Jobs(self)
 
@@ -105,13 +109,17 @@ class App(Selecting):
         store: str | Path | Store | None = None,
         home: Path | str | None = None,
         engine: Literal["local", "dbos"] | None = None,
+        resume: bool = False,
     ) -> App:
         """The app of a project: tools, servers, limits and store from its `ropewalk.toml`. With `home`
         runs are kept there: in the store of the project that `home` is in; without one, in the store
-        that the project of `directory` names, else in the default one of `home`. `engine` replaces the project's."""
+        that the project of `directory` names, else in the default one of `home`. `engine` replaces the project's.
+        With `resume`, `async with` the app resumes the project's runs whose process died (`runs/recovery.py`)."""
         from .project import open_project
 
-        return open_project(cls, directory, store, home, engine)
+        app = open_project(cls, directory, store, home, engine)
+        app._resumes = resume
+        return app
 
     @property
     def store(self) -> Store:
@@ -177,6 +185,11 @@ class App(Selecting):
         return Runs(self)
 
     async def __aenter__(self) -> App:
+        if self._resumes:
+            from .runs.recovery import Recovery
+
+            self._recovery = Recovery(self)
+            self._recovery.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -184,6 +197,8 @@ class App(Selecting):
 
     async def close(self) -> None:
         """Leave no process and no open file behind. Idempotent."""
+        if self._recovery is not None:
+            await self._recovery.close()
         if "directories" in self.__dict__:
             await self.directories.close()
         if "model" in self.__dict__:
@@ -199,9 +214,18 @@ class App(Selecting):
     # --- definitions --------------------------------------------------------------------------
 
     def load(self, source: Source) -> Loaded:
-        """Read and compile a definition: a file, a directory, text, the document itself, or a flow
-        written in Python. Raises InvalidFlow with every problem, each with its place."""
-        return self.definitions.load(source)
+        """Read and compile a definition: a file, a directory, text, the document itself, a flow written in Python,
+        or the id or object of a stored one. Raises InvalidFlow with every problem, each with its place."""
+        if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
+            from .stored import find_stored
+
+            return find_stored(self, source) or self.definitions.load(source)
+        try:
+            return self.definitions.load(source)
+        except NotFound as missing:  # there is no such file
+            from .stored import load_stored
+
+            return load_stored(self, source, missing)
 
     def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
         """Compile a document, from the cache when it is one of before."""
@@ -260,8 +284,7 @@ class App(Selecting):
             await self.toolbox.connect_for(missing)
 
     def as_tool(self, source: Source, *, name: str | None = None, description: str | None = None) -> Tool:
-        """Any definition as one tool, to be registered in a toolbox: its input is the tool's arguments, its
-        result the tool's value. Name and description are the definition's own unless given."""
+        """Make a tool of any definition, to be registered in a toolbox. `name` is its id, without a namespace."""
         from .fitting import flow_tool
 
         loaded = self.load(source)
@@ -286,9 +309,8 @@ class App(Selecting):
     ) -> Outcome:
         """Load, check and run a definition. What fails in a tool is in the outcome, not raised. An experience
         begins with `state` over its defaults; with `keep_state` also with the final state of its last run. With
-        `park` a run in a durable store that only waits for events and approvals is let go of: the outcome has the
-        status `waiting` and says in `waiting_for` for what, and `resume` goes on with it. `request` is what the run is
-        to do, in words: from it and from how the tools did the selector learns."""
+        `park` a run in a durable store that only waits is released: the outcome has the status `waiting`, and
+        `waiting_for`, and `resume` continues it. `request` says in words what the run is for; the selector learns."""
         check_run_id(run_id)
         loaded = self.load(source)
         if concurrency is not None:
@@ -296,7 +318,7 @@ class App(Selecting):
         if loaded.compiled.local:
             from .experiences import seeded
 
-            variables = seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
+            variables = await seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
         check_variables(loaded.flow, variables or {})
         named: dict[str, Any] = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
         how: dict[str, Any] = {"request": request, "executor": executor, "on_event": on_event, "park": park}
@@ -304,7 +326,7 @@ class App(Selecting):
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             result = {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
-        return outcome(result)
+        return outcome(result, loaded.kind)
 
     async def execute(
         self,
@@ -342,7 +364,7 @@ class App(Selecting):
         self, run_id: str, *, on_event: Callable[[Event], None] | None = None, park: bool = False
     ) -> Outcome:
         """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
-        return outcome(await self.workers.wait(run_id, on_event, park))
+        return await self.workers.wait(run_id, on_event, park)
 
     async def _take_turn(self, name: str, per_second: float, burst: int) -> float:
         """A place in a line that all processes with this store in Postgres share; in any other it is this one's."""
@@ -378,23 +400,17 @@ class App(Selecting):
         if row is None:
             raise NotFound("run", run_id)
         if row.parent is not None and row.status not in ENDS:
-            raise PartOfRun(run_id, row.parent)
+            raise PartOfRun(run_id, await off_loop(self.store, lambda: self.runs.outermost(run_id)))
         if row.status in ENDS:
-            return outcome({**(self.runs.result(row) or {}), "status": row.status, "executionId": run_id})
+            result = await self.runs.ended(row)
+            return outcome({**(result or {}), "status": row.status, "executionId": run_id}, row.kind)
         if source is not None or upgrade:
             from .runs.upgrade import resume
 
-            return outcome(await resume(self, row, source, upgrade, executor, on_event, park))
+            return outcome(await resume(self, row, source, upgrade, executor, on_event, park), row.kind)
         job = await self.jobs.again(row, executor=executor, on_event=on_event)
         job.park = park
-        return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)))
-
-
-def engine_named(name: str) -> str:
-    """The engine's name, when there is one of that name."""
-    if name not in ("local", "dbos"):
-        raise ConfigError(f'engine="{name}": "local" (this process) or "dbos" (workers)')
-    return name
+        return outcome(await self.jobs.resumed(job, await self.store.reopen(run_id)), row.kind)
 
 
 __all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]

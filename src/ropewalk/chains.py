@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 from .dialects.fields import count
 from .dialects.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from .errors import InvalidInput, Problem
-from .runs import event_of, iso, steps
+from .journal.offloop import off_loop
+from .runs import events_of, iso, steps
 from .runs.remains import let_go, remains
+from .runs.untaken import with_untaken
 from .stored import Executor, StoredDefinitions, can_be
 from .values import Json
 
@@ -55,7 +58,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         row = self._run(execution_id)
         if row is None:
             return None
-        history = self.app.runs.history(execution_id)
+        decided = with_untaken(self.app, row, self.app.runs.history(execution_id))
         result = row.result or (self.without_result(row) if let_go(row) else {})
         return ExecutionDetails(
             {
@@ -67,8 +70,8 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
                 "variables": result.get("variables", {}),
                 "errors": result.get("errors", []),
                 "duration": result.get("duration"),
-                "nodes": steps(history, row),
-                "events": [event_of(execution_id, entry).to_dict() for entry in history],
+                "nodes": steps(decided, row),
+                "events": [event.to_dict() for _, event in events_of(execution_id, decided)],
             }
         )
 
@@ -127,36 +130,37 @@ class Chains:
         self.execute_chain = core.execute_chain
 
     async def create_chain(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
-        return self.core.create_chain(config, **more)
+        return await off_loop(self.core.store, lambda: self.core.create_chain(config, **more))
 
     async def get_chain(self, chain_id: str) -> ChainObject | None:
-        return self.core.get_chain(chain_id)
+        return await off_loop(self.core.store, lambda: self.core.get_chain(chain_id))
 
     async def list_chains(self) -> list[ChainSummary]:
-        return self.core.list_chains()
+        return await off_loop(self.core.store, lambda: self.core.list_chains())
 
     async def delete_chain(self, chain_id: str) -> bool:
-        return self.core.delete_chain(chain_id)
+        return await off_loop(self.core.store, lambda: self.core.delete_chain(chain_id))
 
     async def get_execution_status(self, execution_id: str) -> ExecutionStatus | None:
-        return self.core.get_execution_status(execution_id)
+        return await off_loop(self.core.store, lambda: self.core.get_execution_status(execution_id))
 
     async def get_execution_details(self, execution_id: str) -> ExecutionDetails | None:
-        return self.core.get_execution_details(execution_id)
+        # Always on a thread: what is left of a stopped run is found by running its definition once more.
+        return await asyncio.to_thread(self.core.get_execution_details, execution_id)
 
     async def list_executions(self, chain_id: str | None = None, *, limit: int | None = None) -> list[ExecutionStatus]:
-        return self.core.list_executions(chain_id, limit=limit)
+        return await off_loop(self.core.store, lambda: self.core.list_executions(chain_id, limit=limit))
 
     async def stop_execution(self, execution_id: str) -> bool:
-        return self.core.stop_execution(execution_id)
+        return await off_loop(self.core.store, lambda: self.core.stop_execution(execution_id))
 
     async def clone_chain(
         self, chain_id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any
     ) -> ChainObject:
-        return self.core.clone_chain(chain_id, overrides, **more)
+        return await off_loop(self.core.store, lambda: self.core.clone_chain(chain_id, overrides, **more))
 
     async def export_chain(self, chain_id: str) -> str:
-        return self.core.export_chain(chain_id)
+        return await off_loop(self.core.store, lambda: self.core.export_chain(chain_id))
 
     async def import_chain(self, json: str | bytes | Mapping[str, Any]) -> ChainObject:
-        return self.core.import_chain(json)
+        return await off_loop(self.core.store, lambda: self.core.import_chain(json))

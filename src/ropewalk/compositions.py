@@ -16,6 +16,7 @@ from .dialects.composition_result import failure, mismatches
 from .dialects.fields import kind, known_keys
 from .dialects.records import CompositionObject, CompositionResult, CompositionSummary
 from .errors import InvalidFlow, InvalidInput, Problem
+from .journal.offloop import off_loop
 from .runs.remains import remains
 from .stored import Executor, StoredDefinitions
 from .values import Json
@@ -168,7 +169,7 @@ class Compositions:
         self.core = core
 
     async def create_composition(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> CompositionObject:
-        return self.core.create(config, **more)
+        return await off_loop(self.core.store, lambda: self.core.create(config, **more))
 
     async def execute_composition(
         self, composition_id: str, input: Json = None, tool_executor: Executor | None = None, **more: Any
@@ -176,25 +177,25 @@ class Compositions:
         return await self.core.execute_composition(composition_id, input, tool_executor, **more)
 
     async def get_composition(self, composition_id: str) -> CompositionObject | None:
-        return self.core.get(composition_id)
+        return await off_loop(self.core.store, lambda: self.core.get(composition_id))
 
     async def list_compositions(self) -> list[CompositionSummary]:
-        return self.core.list()
+        return await off_loop(self.core.store, lambda: self.core.list())
 
     async def delete_composition(self, composition_id: str) -> bool:
-        return self.core.delete(composition_id)
+        return await off_loop(self.core.store, lambda: self.core.delete(composition_id))
 
     async def compose_tools(
         self, tool_names: Sequence[str], config: Mapping[str, Any] | None = None, /, **more: Any
     ) -> CompositionObject:
-        return self.core.compose_tools(tool_names, config, **more)
+        return await off_loop(self.core.store, lambda: self.core.compose_tools(tool_names, config, **more))
 
     async def create_validation_chain(
         self, validators: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, /, **more: Any
     ) -> CompositionObject:
-        return self.core.create_validation_chain(validators, config, **more)
+        return await off_loop(self.core.store, lambda: self.core.create_validation_chain(validators, config, **more))
 
     async def create_transform_pipeline(
         self, transforms: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, /, **more: Any
     ) -> CompositionObject:
-        return self.core.create_transform_pipeline(transforms, config, **more)
+        return await off_loop(self.core.store, lambda: self.core.create_transform_pipeline(transforms, config, **more))

@@ -21,6 +21,7 @@ from .frozen import dataclass
 from .ir import Flow, Graph, node_parts
 from .journal import Definition
 from .ops import calls_of
+from .prompt_files import with_files
 from .uncollected import uncollected
 from .values import Json, digest
 
@@ -60,6 +61,7 @@ class Definitions:
 
     def __init__(self, cards: Cards, limits: Limits) -> None:
         self.cards, self.limits = cards, limits
+        cards.load = self.load
         self._loaded: dict[tuple[str, str], Loaded] = {}
         self._said: dict[bytes, tuple[Compiled, str]] = {}
         self._tests: dict[Path, tuple[Any, bool]] = {}
@@ -124,10 +126,10 @@ class Definitions:
     def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
         """Compile a document, from the cache when it is one of before. `root` is the directory it came from,
         which the `file` says too."""
-        compiled, fingerprint = self._read(document)
+        directory = root if root is not None or file is None else _directory_of(file)
+        compiled, fingerprint = self._read(with_files(document, directory))
         known = self._loaded.get((fingerprint, compiled.id))
-        if compiled.local and file is not None and root is None:
-            root = _directory_of(file)
+        root = directory if compiled.local else root
         if known is not None and file is None and known.root == root:
             return known
         loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file, root)
@@ -200,7 +202,7 @@ class Definitions:
 
     def cards_for(self, loaded: Loaded) -> Cards | LocalCards:
         """What is known of the tools that a definition may name."""
-        return LocalCards(self.cards) if loaded.compiled.local else self.cards
+        return LocalCards(self.cards, loaded.root) if loaded.compiled.local else self.cards
 
     @uncollected
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:

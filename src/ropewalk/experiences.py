@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .dialects.experience_nodes import SHARED_STATE
+from .dialects.notation import value_in
 from .engine.flowtool import FlowTool, value_of
 from .errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem
 from .ir import Flow
+from .journal.offloop import off_loop
 from .state import check_writes
 from .tools.bound import Bound, Rules, bind_route
 from .tools.directory import DirectoryCaller
@@ -76,20 +79,27 @@ class Directories:
         )
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            result = await flow.run(args, self.engine, key)
-            state = value_of(result)
-            return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": state}
+            given = {name: value for name, value in args.items() if name != SHARED_STATE}
+            shared = args.get(SHARED_STATE)
+            state = {name: shared[name] for name in flow.flow.state if name in shared} if shared is not None else None
+            if state:
+                check_state(flow.flow, state)
+            result = await flow.run(given, self.engine, key, on_progress, state)
+            final = value_of(result, flow.kind)
+            return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": final}
 
-        route = Route(send=send, timeout=math.inf, per_attempt=True)
+        route = Route(send=send, timeout=math.inf, per_attempt=True, waits=flow.waits())
         return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
 
 
-def seeded(
+async def seeded(
     store: Any, loaded: Loaded, given: Mapping[str, Json], keep: bool, run_id: str | None = None
 ) -> dict[str, Json]:
     """The state that a run begins with, beside the defaults: with `keep` that of the last one, and what is `given`. A
     run that has begun keeps what it began with."""
-    kept = last_state(store, loaded.root, run_id) if keep and loaded.root is not None else {}
+    root, kept = loaded.root, dict[str, Json]()
+    if keep and root is not None:
+        kept = await off_loop(store, lambda: last_state(store, root, run_id))
     state = {**kept, **given}
     check_state(loaded.flow, state)
     return state
@@ -115,7 +125,7 @@ def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Js
         return (begun.context or {}).get("variables") or {}
     for row in store.list_runs(kind="experience", definition_id=root, limit=LOOKED_AT):
         ended = store.get_run(row.id) if row.status != "running" else None
-        state = (ended.result or {}).get("finalState") if ended is not None else None
+        state = value_in(ended.result or {}, ended.kind) if ended is not None else None
         if isinstance(state, dict):
             return state
     return {}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .check import UNKNOWN_TOOL, ToolCard
+from .check import UNKNOWN_TOOL, ToolCard, Tools
 from .engine.flowtool import FlowTool, Missing, cycle, flow_of, input_schema_of, tool_name
-from .errors import ConfigError, InvalidInput, InvalidValue, Problem, ToolError
+from .errors import ConfigError, InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem, ToolError
 from .errors.given import wants
-from .expr.ast import Ref
 from .ir import Flow, Graph
-from .ops import MODEL, Call, calls_of
+from .ops import MODEL, calls_of
 from .schema import compile_schema
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
@@ -19,6 +19,8 @@ from .values import Json, check_json, closest, complaints
 
 if TYPE_CHECKING:
     from .config.workplace import Rate
+    from .definitions import Loaded
+    from .dialects.notation import Compiled
     from .jobs import Jobs
 
 KEPT: Final = 10_000  # cards
@@ -31,18 +33,45 @@ class Cards:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
+        self.load: Callable[[Path], Loaded] | None = None
+        """Loads the definition in a directory."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
+        self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
 
     def __call__(self, tool_id: str) -> ToolCard | None:
         found = _known(tool_id, self.toolbox)
         if found is None:
             return None
+        flow = flow_of(found)
+        # The tools of a flow may have changed since it became a tool, or be known only now.
+        gives = found.output_schema if flow is None or flow.gives is None else flow.gives()
         known = self._known.get(tool_id)
-        if known is None or known[0] is not found:
+        if known is None or known[0] is not found or known[1].output_schema is not gives:
             if len(self._known) >= KEPT:  # tools come and go; those in use are back at once
                 self._known.clear()
-            known = self._known[tool_id] = (found, ToolCard(found.input_schema, found.output_schema))
+            known = self._known[tool_id] = (found, ToolCard(found.input_schema, gives))
         return known[1]
+
+    def output_of(self, loaded: Loaded) -> dict[str, Json] | None:
+        """Return the JSON Schema of the value of a definition, inferred once per version of the toolbox."""
+        key, version = (loaded.fingerprint, loaded.root), self.toolbox.version
+        known = self._outputs.get(key)
+        if known is None or known[0] != version:
+            if len(self._outputs) >= KEPT:
+                self._outputs.clear()
+            self._outputs[key] = (version, None)  # of a flow that reaches itself nothing is known
+            tools = LocalCards(self, loaded.root) if loaded.compiled.local else self
+            known = self._outputs[key] = (version, output_of(loaded.compiled, tools))
+        return known[1]
+
+    def state_of(self, root: str, path: str) -> dict[str, Json] | None:
+        """Return the schema of the final state of the experience in a directory inside another."""
+        from .tools.inside import WrongPath, find
+
+        try:
+            return None if self.load is None else self.output_of(self.load(find(Path(root), path, directory=True)))
+        except (WrongPath, InvalidFlow, NotFound):  # which the check of the files reports
+            return None
 
     def why(self, tool_id: str) -> str | None:
         """Why a tool is not there, when that is known: its server cannot be reached, or there is none."""
@@ -58,21 +87,36 @@ class Cards:
 
 
 class LocalCards:
-    """The same where tools may be files beside the definition, whose schemas nobody knows."""
+    """The toolbox and the files of a directory as the check sees them. Of files only experiences have a schema: what
+    they give follows from their state."""
 
-    def __init__(self, cards: Cards) -> None:
-        self.cards, self.why, self.names, self.certain = cards, cards.why, cards.names, cards.certain
+    def __init__(self, cards: Cards, root: str | None = None) -> None:
+        self.cards, self.root = cards, root
+        self.why, self.names, self.certain = cards.why, cards.names, cards.certain
 
     def __call__(self, tool_id: str) -> ToolCard | None:
-        return _FILE if is_local(tool_id) else self.cards(tool_id)
+        if not is_local(tool_id):
+            return self.cards(tool_id)
+        if self.root is None or not tool_id.startswith("experience:"):
+            return _FILE
+        state = self.cards.state_of(self.root, tool_id.partition(":")[2])
+        return _FILE if state is None else ToolCard(None, _run_of(state))
 
 
 _FILE: Final = ToolCard()
 
 
+def _run_of(state: dict[str, Json]) -> dict[str, Json]:
+    """Return the schema of what a node gives that runs an experience with this final state."""
+    inner: dict[str, Json] = {key: value for key, value in state.items() if key != "$defs"}
+    properties: dict[str, Json] = {"runId": {"type": "string"}, "status": {"type": "string"}, "finalState": inner}
+    defs: dict[str, Json] = {"$defs": state["$defs"]} if "$defs" in state else {}
+    return {"type": "object", "properties": properties, "required": ["finalState"], **defs}
+
+
 def is_local(tool_id: str) -> bool:
     """Whether a tool is found in the directory of the definition, not in the toolbox."""
-    return tool_id.startswith(("impl:", "dataset:", "experience:"))
+    return tool_id.startswith(("impl:", "dataset:", "experience:", "cli-agent:"))
 
 
 def is_of_agents(tool_id: str) -> bool:
@@ -88,9 +132,9 @@ def tools_of(body: Graph) -> set[str]:
 def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | None, description: str | None) -> Tool:
     """A compiled definition as a tool; `jobs` are those of the app whose tools and model it has."""
     flow, compiled = loaded.flow, loaded.compiled
-    own = tool_name(loaded.name) if name is None else name
+    own, namespace = (tool_name(loaded.name), compiled.namespace) if name is None else (name, None)
     runs = FlowTool(
-        id=f"{compiled.namespace}:{own}" if compiled.namespace else own,
+        id=f"{namespace}:{own}" if namespace else own,
         kind=loaded.kind,
         flow=flow,
         fingerprint=loaded.fingerprint,
@@ -98,28 +142,29 @@ def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | No
         render=compiled.render,
         engine=engine,
         missing=lambda seen: _missing(flow, cards.toolbox, seen),
+        gives=lambda: cards.output_of(loaded),
         models=lambda seen: models_asked(flow, cards.toolbox, jobs.model_missing, seen),
         caller=jobs.caller(None, loaded),
         ready=lambda: jobs.ready(loaded),
     )
     said = str(loaded.document.get("description") or "") if description is None else description
-    gives = output_of(flow, cards)
-    return Tool(own, said, input_schema_of(flow), gives, namespace=compiled.namespace, handler=runs)
+    gives = cards.output_of(loaded)
+    return Tool(own, said, input_schema_of(flow), gives, namespace=namespace, handler=runs)
 
 
-def output_of(flow: Flow, known: Callable[[str], ToolCard | Tool | None]) -> dict[str, Json] | None:
-    """The schema of what a flow gives: its own, else that of the tool whose result it hands on, where that
-    is certain to run. `known` gives a tool, or its card."""
-    if isinstance(flow.output_schema, dict):
-        return flow.output_schema
-    body = flow.body
-    last = body.nodes[-1] if body.nodes else None
-    if last is None or not isinstance(last.op, Call) or body.result != Ref("prev"):
-        return None
-    if last.when is not None or last.gate is not None or last.policy.on_error is not None:
-        return None
-    card = known(last.op.tool)
-    return card.output_schema if card is not None and isinstance(card.output_schema, dict) else None
+def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
+    """Return the JSON Schema of the value of a definition: the declared one, else what its graph and its tools say.
+
+    Args:
+        compiled: The definition.
+        known: Gives the schemas of a tool by its id.
+    """
+    for schema in (compiled.flow.output_schema, compiled.output_schema):
+        if isinstance(schema, dict):
+            return schema
+    from .check.inference import infer  # only where a flow becomes a tool
+
+    return infer(compiled.flow, known, compiled.value_from)
 
 
 def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:

@@ -1,8 +1,7 @@
 """What a flow is: the one graph that every notation compiles to.
 
-A Flow owns a tree of acyclic regions (`Graph`). Choice and repetition are operations whose
-bodies are regions, so cancellation and timeouts nest and every position has a stable path.
-Values flow by name; state changes only through declared channels with reducers.
+A Flow owns a tree of acyclic regions (`Graph`). Choice and repetition are operations with regions as bodies, so
+cancellation and timeouts nest, every position has a stable path, and state changes only through channels with reducers.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """A whole definition. `timeout` is in seconds of execution."""
+    """A whole definition. `timeout` is in seconds; channels in `seeds` begin with the input's member of their name."""
 
     name: str
     body: Graph
@@ -171,6 +170,7 @@ class Flow:
     input_schema: Json = None
     output_schema: Json = None
     timeout: float | None = None
+    seeds: tuple[str, ...] = ()
 
 
 Writes: TypeAlias = Sequence[tuple[str, Json]]

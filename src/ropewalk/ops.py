@@ -14,7 +14,7 @@ from .errors import ExpressionError, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Fn, Lit, Ref
 from .expr.budget import weigh
 from .frozen import dataclass
-from .ir import Frame, Getter, Graph, Site, Step, Yield, node_parts, whole
+from .ir import Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
 from .schema import compile_schema
 from .values import Json
 
@@ -129,6 +129,15 @@ class Branch:
             return await body.run(body.open(frame)) if body is not None else Yield(None)
 
         return Step(whole, run)
+
+    def not_taken(self, arm: int) -> Iterator[tuple[str, Node]]:
+        """Yield the label and each node of the arms other than this one; -1 is the default. Nodes that nobody wrote,
+        such as those of an agent's loop, are left out."""
+        bodies = [(str(i), body) for i, (_, body) in enumerate(self.arms)]
+        bodies += [("else", self.default)] if self.default is not None else []
+        for label, body in bodies:
+            if label != ("else" if arm < 0 else str(arm)):
+                yield from ((label, node) for node in body.nodes if node.meta.source and not node.meta.hidden)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,17 +20,18 @@ from .values import Json
 class Runner(CallRunner):
     """Runs tools: one call, a stream, or a chain of steps with data passed along."""
 
-    async def run_chain(self, steps: Sequence[ChainStep]) -> ChainResult:
+    async def run_chain(self, steps: Sequence[ChainStep] | None) -> ChainResult:
         """Run steps in order and stop at the first error, which is raised with `.steps`: every
-        StepResult so far, the failed one included. A cancellation carries them too."""
+        StepResult so far, the failed one included. A cancellation carries them too. None is an empty chain."""
         return await self._chain(steps, None)
 
-    async def run_chain_with_progress(self, steps: Sequence[ChainStep], on_progress: OnProgress) -> ChainResult:
+    async def run_chain_with_progress(self, steps: Sequence[ChainStep] | None, on_progress: OnProgress) -> ChainResult:
         """The same, telling (0, N, "started") and then (i, N, "step_completed" or "step_error"). A callback that
         raises is logged and changes nothing."""
         return await self._chain(steps, on_progress)
 
-    async def _chain(self, given: Sequence[ChainStep], on_progress: OnProgress | None) -> ChainResult:
+    async def _chain(self, given: Sequence[ChainStep] | None, on_progress: OnProgress | None) -> ChainResult:
+        given = () if given is None else given
         if not isinstance(given, Iterable):
             raise TypeError(f"steps are a list of ChainStep, not {type(given).__name__}")
         steps = list(given)

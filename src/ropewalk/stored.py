@@ -6,16 +6,18 @@ definition's id, and names the functions as its documents do. Every method but `
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import orjson
 
 from .dialects.fields import camel, kind
 from .dialects.notation import notation_of
-from .dialects.records import Record, copied
+from .dialects.records import ChainObject, CompositionObject, Record, copied
 from .engine.engine import Job, check_run_id
 from .errors import InvalidFlow, InvalidValue, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
@@ -25,8 +27,13 @@ from .values import Json, closest, is_json
 
 if TYPE_CHECKING:
     from .app import App
+    from .definitions import Loaded
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
+STORED: Final = ("chain", "composition")
+"""The kinds of definitions that a store holds by id."""
+_KIND_OF_RECORD: Final[dict[type, str]] = {ChainObject: "chain", CompositionObject: "composition"}
+_PATH: Final = r"[/\\\n]|\.(ya?ml|json|py|md)$"
 OWN = ("id", "metadata", "created")
 CONTEXT = {"variables": "variables", "input": "input", "executionId": "executionId", "execution_id": "executionId"}
 CONTEXT["request"] = "request"
@@ -166,7 +173,8 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         new = job.new
         await self.app.learn(job, result)
         if not result:
-            result = await off_loop(self.store, lambda: self.without_result(self.store.get_run(new.id)))
+            # On a thread: what is left of a stopped run is found by running its definition once more.
+            result = await asyncio.to_thread(lambda: self.without_result(self.store.get_run(new.id)))
         if result.get(self.key) != new.definition_id:
             message = f"an execution of the {self.kind} {result.get(self.key)!r} has this id"
             raise JournalConflict(new.id, "", message)
@@ -208,6 +216,55 @@ def _metadata(definition: Definition) -> dict[str, Json]:
 
 def _article(word: str) -> str:
     return "an" if word[0] in "aeiou" else "a"
+
+
+def find_stored(app: App, source: Mapping[str, Any]) -> Loaded | None:
+    """Return the stored definition that an object describes, compiled.
+
+    Args:
+        app: The app whose store is searched.
+        source: What `create` or `get` of a stored kind returned, or its `to_dict()`, which does not name its kind.
+
+    Returns:
+        The definition, or None where the object is some other document.
+    """
+    kind = _KIND_OF_RECORD.get(type(source))
+    metadata = source["metadata"]
+    if kind is None and isinstance(metadata, Mapping) and "runCount" in metadata:
+        same = [known for known in _with_id(app, source.get("id")) if known.document["nodes"] == source.get("nodes")]
+        kind = same[0].kind if len(same) == 1 else None
+    return None if kind is None else app.loaded({**source, "kind": kind})
+
+
+def load_stored(app: App, source: Any, missing: NotFound) -> Loaded:
+    """Return the stored definition with an id, compiled.
+
+    Args:
+        app: The app whose store is searched.
+        source: The id, or anything else that could not be loaded.
+        missing: Why it could not be loaded.
+
+    Raises:
+        NotFound: No stored definition has this id; `missing` itself where the source is a path.
+        InvalidFlow: A chain and a composition both have this id.
+    """
+    if not isinstance(source, str) or re.search(_PATH, source):  # do not create a store to look for a file
+        raise missing
+    found = _with_id(app, source)
+    if len(found) > 1:
+        said = f"a chain and a composition have the id {source!r}; pass the object of one of them instead"
+        raise InvalidFlow([Problem(path="", message=said)])
+    if not found:
+        ids = [definition.id for kind in STORED for definition in app.store.list_definitions(kind)]
+        raise NotFound("file or stored definition", source, suggestion=missing.suggestion or closest(source, ids))
+    return app.definitions.stored(found[0])
+
+
+def _with_id(app: App, id: Any) -> list[Definition]:
+    if not can_be(id):
+        return []
+    found = (app.store.get_definition(kind, id) for kind in STORED)
+    return [definition for definition in found if definition is not None]
 
 
 def can_be(id: Any) -> bool:

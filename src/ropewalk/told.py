@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from .errors import ExpressionError, Problem, ToolNotApproved
+from .errors import ExpressionError, OutputValidationFailed, Problem, ToolNotApproved
 from .source.spot import Lines
 
 
@@ -30,15 +30,26 @@ def said(error: BaseException) -> str:
     return f"{error}: {error.differs}" if isinstance(error, ToolNotApproved) else str(error)
 
 
+RAN: Final = "The tool did run, and only its result was rejected: calling it again repeats its effects."
+
+
+def has_run(error: BaseException) -> bool:
+    """Return True if a tool took effect although the call failed."""
+    return getattr(error, "ran", False) is True
+
+
 def error_data(error: BaseException, message: str | None = None) -> dict[str, Any]:
-    """An error as `{error: {kind, message, problems}}`."""
-    return {
-        "error": {
-            "kind": type(error).__name__,
-            "message": message or said(error) or type(error).__name__,
-            "problems": [problem_data(p) for p in problems_of(error)],
-        }
+    """An error as `{error: {kind, message, problems}}`; of a tool that ran also `ran`, and its rejected `result`."""
+    data: dict[str, Any] = {
+        "kind": type(error).__name__,
+        "message": message or said(error) or type(error).__name__,
+        "problems": [problem_data(p) for p in problems_of(error)],
     }
+    if has_run(error):
+        data["ran"] = True
+    if isinstance(error, OutputValidationFailed) and error.result is not None:
+        data["result"] = error.result.to_dict()
+    return {"error": data}
 
 
 def problem_data(problem: Problem) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def test_error_exists_only_in_a_fallback() -> None:
     assert problems(dag(call("a", args_=Ref("error")))) == ["a.args: $error exists only inside a fallback"]
     wrong = Policy(on_error=OnError(value=obj(why=Ref("error", ("mesage",)))))
     assert problems(dag(call("a", policy=wrong, source="nodes[0]", labels=labels))) == [
-        "nodes[0].fallback.why: 'error' has no 'mesage'; it has: node, tool, message, kind; did you mean message?"
+        "nodes[0].fallback.why: 'error' has no 'mesage'; it has: node, tool, message, kind, ran; did you mean message?"
     ]
 
 

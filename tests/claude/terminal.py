@@ -6,9 +6,10 @@ import os
 import pty
 import select
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+import fork_server
 
 _LONGEST = 60.0
 
@@ -18,7 +19,7 @@ class Terminal:
 
     def __init__(self, argv: list[str], cwd: Path, env: Mapping[str, str]) -> None:
         self._master, slave = pty.openpty()
-        self.child = subprocess.Popen(
+        self.child = fork_server.Popen(
             argv, cwd=cwd, env={**env, "TERM": "dumb"}, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
         )
         os.close(slave)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import fork_server
+
 from .terminal import Terminal
 from .wire import StandIn, calls
 
@@ -44,7 +46,7 @@ def chat(api: StandIn, tmp_path: Path) -> Callable[..., subprocess.CompletedProc
 
     def run(*words: str, input: str | None = None, key: str = "no-key") -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "ANTHROPIC_API_KEY": key}
-        return subprocess.run(
+        return fork_server.run(
             [COMMAND, *words], cwd=tmp_path, env=env, input=input, capture_output=True, text=True, timeout=60
         )
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
+
 from .wire import StandIn, calls
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -25,7 +27,7 @@ def made(api: StandIn, tmp_path: Path) -> Run:
     env = {**os.environ, "ANTHROPIC_API_KEY": "no-key", "ANTHROPIC_BASE_URL": api.url}
 
     def run(*words: str, where: Path = tmp_path / "words") -> subprocess.CompletedProcess[str]:
-        return subprocess.run([COMMAND, *words], cwd=where, env=env, capture_output=True, text=True, timeout=60)
+        return fork_server.run([COMMAND, *words], cwd=where, env=env, capture_output=True, text=True, timeout=60)
 
     said = run("new", "words", "--kind", "agent", where=tmp_path).stdout
     assert said.endswith('first: pip install "/path/to/clone[claude]"\n       export ANTHROPIC_API_KEY=...\n'

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
+
 from .wire import StandIn, calls
 
 CHILD = str(Path(__file__).with_name("child.py"))
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.node
 
 
 def start(*argv: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, CHILD, *argv], stdout=subprocess.PIPE, text=True, env={**os.environ})
+    return fork_server.Popen([sys.executable, CHILD, *argv], stdout=subprocess.PIPE, text=True, env={**os.environ})
 
 
 def test_kill_in_mid_loop_and_resume(api: StandIn, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk import tool
 from ropewalk.app import App
 from ropewalk.claude import complete_with_tools
@@ -60,7 +61,7 @@ def project(tmp_path: Path) -> Run:
 
     def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         given = {**os.environ, "PATH": path, **env}
-        return subprocess.run([COMMAND, *words], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=60)
+        return fork_server.run([COMMAND, *words], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=60)
 
     return run
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk import App, ComposableToolBuilder, InvalidFlow, Tool, Toolbox, ToolError, ToolExecutionResult
 from ropewalk.composite import ComposableTool
 from ropewalk.errors import InvalidTool, NoExecutor, StoreError
@@ -369,9 +370,9 @@ asyncio.run(main())
 def test_after_kill_9_the_same_step_is_called_and_none_before_it(tmp_path: Path) -> None:
     """COMPOSITE-TOOL-2 DUR-1"""
     command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db")]
-    with subprocess.Popen([*command, "hang"], stdout=subprocess.PIPE, text=True) as child:
+    with fork_server.Popen([*command, "hang"], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert [child.stdout.readline(), child.stdout.readline()] == ["a\n", "b\n"]
         os.kill(child.pid, signal.SIGKILL)
-    done = subprocess.run([*command, "resume"], capture_output=True, text=True, timeout=30)
+    done = fork_server.run([*command, "resume"], capture_output=True, text=True, timeout=30)
     assert done.stdout.splitlines() == ["b", "c", "completed {'n': {'from': 'c'}}"], done.stderr

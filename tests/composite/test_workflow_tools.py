@@ -52,13 +52,14 @@ def test_an_agent_makes_runs_and_lists_workflows() -> None:
             agent = on_app(app)
             assert await agent("list_workflows") == []
             assert await agent("create_workflow", **WORKFLOW) == {"name": "news", "steps": 2}
-            assert await agent("run_workflow", name="news", input={"topic": "rope"}) == "2 rows"
+            assert (await agent("run_workflow", name="news", input={"topic": "rope"}))["result"] == "2 rows"
             assert await agent("list_workflows") == [
                 {
                     "name": "news",
                     "description": "Find and write.",
                     "inputSchema": {"type": "object"},
                     "steps": ["search", "write"],
+                    "runCount": 1,
                 }
             ]
             with pytest.raises(ToolError, match="no workflow 'new'; did you mean 'news'"):
@@ -77,7 +78,7 @@ def test_it_works_on_a_builder_alone() -> None:
     async def body() -> None:
         agent = Agent(workflow_tools(ComposableToolBuilder(execute), allow=["search", "write"]))
         await agent("create_workflow", **WORKFLOW)
-        assert await agent("run_workflow", name="news", input={"topic": "rope"}) == "2 rows"
+        assert (await agent("run_workflow", name="news", input={"topic": "rope"}))["result"] == "2 rows"
 
     run(body())
 
@@ -141,7 +142,7 @@ def test_a_session_sees_no_workflow_of_another_and_what_is_stored_outlives_the_t
             with pytest.raises(ToolError, match="no workflow"):
                 await theirs("run_workflow", name="news", input={"topic": "x"})
             again = on_app(app, session="a")
-            assert await again("run_workflow", name="news", input={"topic": "x"}) == "2 rows"
+            assert (await again("run_workflow", name="news", input={"topic": "x"}))["result"] == "2 rows"
             narrower = on_app(app, session="a", allow=["search"])
             with pytest.raises(ToolError, match="write is not allowed here"):
                 await narrower("run_workflow", name="news", input={"topic": "x"})
@@ -176,7 +177,46 @@ def test_a_run_of_a_workflow_is_part_of_the_run_that_calls_it_and_goes_on_with_i
         with contextlib.suppress(asyncio.CancelledError):
             await task
         later = opened(store, more := ScriptedTools(search=1, write="done"))
-        assert (await later.resume("r")).results == {"n": "done"}
+        assert (await later.resume("r")).results["n"]["result"] == "done"
         assert [call.tool for call in more.calls] == ["write"]
+
+    run(body())
+
+
+def test_steps_may_say_args_and_the_input_may_be_of_any_type() -> None:
+    """COMPOSITE-FLOW-1"""
+
+    async def body() -> None:
+        async with App("memory", tools=scripted().tools()) as app:
+            agent = on_app(app)
+            steps = [{"tool": "search", "args": {"q": "$input"}}, {"tool": "write", "args": {"rows": "$prev"}}]
+            await agent("create_workflow", name="any", inputSchema={"type": "string"}, steps=steps)
+            done = await agent("run_workflow", name="any", input="rope")
+            assert done["result"] == "2 rows"
+            assert [(step["tool"], step["status"], step["output"]) for step in done["steps"]] == [
+                ("search", "completed", ["rope", "b"]),
+                ("write", "completed", "2 rows"),
+            ]
+            assert (done["runCount"], (await agent("run_workflow", name="any", input="x"))["runCount"]) == (1, 2)
+            with pytest.raises(ToolError, match='7 is not of type "string"'):
+                await agent("run_workflow", name="any", input=7)
+            assert (await agent("list_workflows"))[0]["inputSchema"] == {"type": "string"}
+            both = [{"tool": "search", "args": {}, "inputMapping": {}}]
+            with pytest.raises(ToolError, match="give one of them"):
+                await agent("create_workflow", name="both", steps=both)
+
+    run(body())
+
+
+def test_a_star_allows_every_tool_but_these() -> None:
+    """COMPOSITE-FLOW-2"""
+
+    async def body() -> None:
+        async with App("memory", tools=scripted().tools()) as app:
+            agent = on_app(app, allow=["*"])
+            await agent("create_workflow", name="any", steps=[{"tool": "secret"}])
+            assert (await agent("run_workflow", name="any"))["result"] == 1
+            with pytest.raises(ToolError, match="run_workflow cannot be used inside a workflow"):
+                await agent("create_workflow", name="more", steps=[{"tool": "run_workflow"}])
 
     run(body())

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ropewalk.dialects import chain, composite, composition
+from ropewalk.dialects import chain, composite, composition, runchain_document
 from ropewalk.dialects.document_schema import schema_of
 from ropewalk.dialects.fields import camel, snake
 from ropewalk.dialects.notation import NOTATIONS
@@ -17,7 +17,7 @@ from ropewalk.schema import compile_schema
 from ropewalk.source import load
 
 CASES = Path(__file__).parents[1] / "cases"
-EDITORS = {kind: compile_schema(schema_of(kind)) for kind in ("chain", "composition", "composite")}
+EDITORS = {kind: compile_schema(schema_of(kind)) for kind in ("chain", "composition", "composite", "runchain")}
 PAUSE = {"id": "a", "type": "delay", "delay": 1}
 STEP = {"name": "s", "tool": "t", "inputMapping": {"q": "$input"}}
 
@@ -53,6 +53,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("composition", {"nodes": [{"id": "a", "type": "branch", "branches": [{"condition": "true"}]}]}),
     ("composition", {"nodes": [{"id": "a", "type": "tool", "tool": "t", "onError": "skip"}]}),
     ("composite", {"name": "x", "steps": []}),
+    ("runchain", {"kind": "runchain"}),
+    ("runchain", {"kind": "runchain", "steps": [{"args": {}}]}),
+    ("runchain", {"kind": "runchain", "steps": [{"toolId": "t", "tool": "t"}]}),
     ("composite", {"name": "x", "steps": [{"name": "s"}]}),
     ("composite", {"name": "x", "steps": [{**STEP, "inputmapping": {}}]}),
 ]
@@ -81,7 +84,12 @@ def test_what_the_reader_takes_fits(kind: str, document: dict[str, Any]) -> None
 
 @pytest.mark.parametrize(
     ("kind", "fields"),
-    [("chain", chain.CHAIN_FIELDS), ("composition", composition.FIELDS), ("composite", composite.FIELDS)],
+    [
+        ("chain", chain.CHAIN_FIELDS),
+        ("composition", composition.FIELDS),
+        ("composite", composite.FIELDS),
+        ("runchain", runchain_document.FIELDS),
+    ],
 )
 def test_every_field_is_named_in_both_spellings(kind: str, fields: dict[str, Any]) -> None:
     assert set(schema_of(kind)["properties"]) == {name for key in fields for name in (key, camel(key), snake(key))}

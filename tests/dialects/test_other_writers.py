@@ -187,7 +187,7 @@ def test_what_experiences_cannot_hold_is_told_at_once() -> None:
         with f.options(fallback=1).block():
             f.call(fetch, url="a")
     told = refusals(f, "experience")
-    for part in ("limit of time", "type of its input", "declared as one of", "tried again, or", "not for a block",
+    for part in ("limit of time", "declared as one of", "tried again, or", "not for a block",
                  "letters, digits"):  # fmt: skip
         assert part in told, part
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import fork_server
+
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
 TOOLS = '''
@@ -96,7 +98,7 @@ class Project:
     home: Path
 
     def __call__(self, *words: str, input: str | None = None, cwd: Path | None = None, **env: str) -> Done:
-        done = subprocess.run(
+        done = fork_server.run(
             [COMMAND, *words],
             cwd=cwd or self.home,
             env=self.env(env),
@@ -133,7 +135,7 @@ def started(project: Project) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     alive: list[subprocess.Popen[str]] = []
 
     def start(*words: str, cwd: Path = project.home) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
+        child = fork_server.Popen(
             [COMMAND, *words],
             cwd=cwd,
             env=project.env(),

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from mcp_project import COMMAND, Served, served
 
+import fork_server
+
 __all__ = ["served"]
 QUIET = """
 import logging
@@ -125,7 +127,7 @@ def test_every_event_is_a_line_with_watch(quiet: Any) -> None:
 def test_servers_say_nothing_but_json_on_standard_error(quiet: Any, words: tuple[str, ...]) -> None:
     log, out = quiet.home / "log", quiet.home / "out"
     with log.open("w") as err, out.open("w") as std:
-        server = subprocess.Popen(
+        server = fork_server.Popen(
             [COMMAND, *words, "--log", "json", "--log-level", "error"],
             cwd=quiet.home,
             env=quiet.env(),

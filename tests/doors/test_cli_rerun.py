@@ -143,3 +143,39 @@ def test_steps_of_before_are_marked_and_long_texts_are_seen_to_be_cut(project: A
     assert re.search(r"✓ up  \S+ ms  A …\n", project("runs", "show", "r").out)
     project("runs", "retry", "r")
     assert re.search(r"✓ up  \S+ ms \(recorded before\)  A …\n", project("runs", "show", "r").out)
+
+
+MISFIT = '''
+
+@tool
+def misfit() -> dict:
+    """Works, and gives something else than it says."""
+    with open("tried", "a") as file:
+        file.write("x")
+    return "made"
+'''
+
+
+def test_a_rejected_result_is_shown_and_accepted(project: Any) -> None:
+    project.write("rw_cli_tools.py", (project.home / "rw_cli_tools.py").read_text() + MISFIT)
+    nodes = "nodes: [{id: make, type: tool, tool: misfit}]\nerrorStrategy: retry\nretryDelay: 1\n"
+    project.write("misfit.yaml", "kind: chain\nname: misfit\n" + nodes)
+    failed = project("run", "misfit.yaml", "--id", "r")
+    assert failed.code == 1
+    assert "make: the tool ran, so the call was not repeated; look at its result: ropewalk runs show r" in failed.out
+    assert "and use it: ropewalk runs retry r --accept make" in failed.out
+    assert (project.home / "tried").read_text() == "x"
+    again = project("runs", "retry", "r")
+    assert again.code == 1
+    assert "make: misfit ran before and is called again; to use its result instead" in again.err
+    assert (project.home / "tried").read_text() == "xx"
+    assert '"made"' in project("runs", "show", "r", "--json").out
+    done = project("runs", "retry", "r", "--accept", "make", "--json")
+    assert (done.code, done.data["results"]) == (0, {"make": "made"})
+    assert project("run", "misfit.yaml", "--id", "s").code == 1
+    done = project("runs", "retry", "s", "--accept", 'make={"n": 1}', "--json")
+    assert done.data["results"] == {"make": {"n": 1}}
+    assert (project.home / "tried").read_text() == "xxx"
+    called = project("tools", "call", "misfit")
+    assert called.code == 1
+    assert "note: The tool did run, and only its result was rejected" in called.err

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
 from ropewalk import Toolbox, tool, toolchain
 from ropewalk.errors import InvalidTool
 
@@ -33,7 +34,7 @@ def test_the_projects_file_is_no_definition(project):
 def test_help_that_nobody_reads_to_its_end_is_no_failure(project):
     read, write = os.pipe()
     os.close(read)  # the reader has gone before anything is written
-    done = subprocess.run([COMMAND, "mcp", "--help"], cwd=project.home, env=project.env(), stdout=write, timeout=60)
+    done = fork_server.run([COMMAND, "mcp", "--help"], cwd=project.home, env=project.env(), stdout=write, timeout=60)
     os.close(write)
     assert done.returncode == 141
 
@@ -81,7 +82,7 @@ def test_an_address_that_cannot_be_is_told(project, words, says):
 @pytest.mark.parametrize("token", ["a\nb", "a b", "a;b", "é", '"a"'])
 def test_a_token_that_no_header_can_carry_is_refused(project, token):
     for words in (["serve", "--port", "0"], ["mcp", "--http", "0"]):
-        done = subprocess.run(
+        done = fork_server.run(
             [COMMAND, *words],
             cwd=project.home,
             env={**project.env(), "ROPEWALK_TOKEN": token},
@@ -93,7 +94,7 @@ def test_a_token_that_no_header_can_carry_is_refused(project, token):
 
 
 def test_an_empty_token_is_none(project):
-    with subprocess.Popen(
+    with fork_server.Popen(
         [COMMAND, "serve", "--port", "0"],
         cwd=project.home,
         env={**project.env(), "ROPEWALK_TOKEN": ""},

@@ -13,13 +13,15 @@ import termios
 import time
 from pathlib import Path
 
+import fork_server
+
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
 
 def on_terminal(project, *words, stop_when=None, columns=100):
     """Run with standard error and output on a pty; returns exit code and everything shown."""
     master, slave = pty.openpty()
-    child = subprocess.Popen(
+    child = fork_server.Popen(
         [COMMAND, *words],
         cwd=project.home,
         env=project.env({"COLUMNS": str(columns), "LINES": "40"}),
@@ -100,7 +102,7 @@ def test_ten_thousand_nodes_cost_the_display_little(project):
 def test_a_dumb_terminal_gets_plain_lines(project):
     env = dict(project.env(), TERM="dumb")
     master, slave = pty.openpty()
-    done = subprocess.run(
+    done = fork_server.run(
         [COMMAND, "run", "shout.yaml", "--input", '{"text": "a"}'],
         cwd=Path(project.home),
         env=env,

@@ -267,3 +267,70 @@ def until(holds: Any, most: float = 20.0) -> None:
             pass
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+NESTED = """\
+name: outer
+version: 0.1.0
+state: {schema: {done: {type: object}}}
+graph:
+  nodes:
+    - {id: first, kind: call, tool: add, args: {a: 1}}
+    - {id: inner, kind: experience, impl: ./inner}
+  edges: [{from: first, to: inner}]
+"""
+INSIDE = """\
+name: inner
+version: 0.1.0
+state: {schema: {text: {type: string}}}
+graph:
+  nodes:
+    - {id: before, kind: call, tool: add, args: {a: 2}}
+    - {id: ask, kind: wait, approval: "Ship it?"}
+    - {id: up, kind: call, tool: upper, args: {text: shipped}, writes: [text]}
+  edges: [{from: before, to: ask}, {from: ask, to: up}]
+"""
+
+
+def nested(project):
+    project.write("outer/experience.yaml", NESTED)
+    project.write("outer/inner/experience.yaml", INSIDE)
+
+
+def test_a_nested_wait_ends_the_process_with_4_and_is_answered_through_the_outer_run(project):
+    nested(project)
+    done = project("run", "outer", "--id", "n")
+    assert done.code == 4, done.err
+    assert "inner/ask waits for an approval: Ship it?" in done.out
+    assert "ropewalk runs approve n inner/ask" in done.out
+    shown = project("runs", "show", "n").out
+    assert "inner/ask waits for an approval: Ship it?" in shown
+    part = project("runs", "show", "n/inner").out
+    assert "ropewalk runs approve n inner/ask" in part
+    assert "then: ropewalk resume n\n" in part, "never an inner part"
+    [row] = project("runs", "ls", "--json").data
+    assert (row["id"], row["status"], row["interrupted"]) == ("n", "waiting", False)
+    refused = project("resume", "n/inner")
+    assert refused.code == 1
+    assert "run n/inner is part of run n and goes on with it; resume that one" in refused.err
+    approved = project("runs", "approve", "n", "ask", "--by", "ann")
+    assert approved.out.splitlines() == ["approved inner/ask of n: Ship it?", "go on with: ropewalk resume n"]
+    done = project("resume", "n", "--json")
+    assert (done.code, done.data["status"]) == (0, "completed"), done.err
+
+
+def test_a_process_killed_while_a_nested_flow_waits_repeats_no_call(project, started):
+    nested(project)
+    child = started("run", "outer", "--wait", "--id", "n", "--json")
+    until(lambda: project("runs", "show", "n", "--json").data.get("waitingFor"))
+    child.kill()
+    child.wait(20)
+    for run in ("n", "n/inner"):  # either way the run that can be resumed is named
+        assert "its process is gone: ropewalk resume n\n" in project("runs", "show", run).out
+    approved = project("runs", "approve", "n/inner", "ask")
+    assert approved.out.splitlines() == ["approved inner/ask of n: Ship it?", "go on with: ropewalk resume n"]
+    done = project("resume", "n", "--json")
+    assert (done.code, done.data["status"]) == (0, "completed"), done.err
+    for run, paths in (("n", ["first", "inner"]), ("n/inner", ["before", "up"])):
+        nodes = project("runs", "show", run, "--json").data["nodes"]
+        assert [node["path"] for node in nodes if node["kind"] == "call"] == paths

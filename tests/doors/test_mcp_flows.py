@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from mcp_project import COMMAND, ERAS, REPORT, Served, environment, served
 
+import fork_server
 from ropewalk.app import App
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.errors import InvalidFlow
@@ -29,7 +30,7 @@ def text(result: Any) -> str:
 
 
 def runs(served: Served) -> list[dict[str, Any]]:
-    done = subprocess.run(
+    done = fork_server.run(
         [COMMAND, "runs", "ls", "--json"],
         cwd=served.home,
         env={**os.environ},
@@ -136,7 +137,7 @@ def test_a_run_that_waits_says_for_what_and_the_same_call_has_the_result_later(s
             approved = await asyncio.to_thread(subprocess.run, argv, cwd=served.home, capture_output=True, text=True)
             assert approved.returncode == 0, approved.stderr
             again = await mcp.call_tool("here", "ship", key="order-7")
-            assert again.structured_content["result"]["up"] == "SENT"
+            assert again.structured_content["up"] == "SENT"
 
             # Without a key nothing says that a second call means the same run: somebody resumes it.
             plain = await mcp.call_tool("here", "ship")
@@ -158,7 +159,7 @@ def test_a_partial_run_gives_its_value_and_says_what_failed(served: Served) -> N
     async def case() -> None:
         async with served.client() as mcp:
             result = await mcp.call_tool("here", "report")
-            assert result.structured_content == {"result": {"up": "A", "off": None}}
+            assert result.structured_content == {"up": "A", "off": None}
             assert text(result).endswith("the run is partial; what failed:\noff: no luck")
             assert result.meta["ropewalk/run"]["status"] == "partial"
 
@@ -183,7 +184,7 @@ def test_a_flow_that_is_a_file_and_stored_is_offered_once_and_the_file_keeps_its
         async with served.client() as mcp:
             await mcp.connect("here")
             report = await mcp.call_tool("here", "report")
-            assert report.structured_content == {"result": {"up": "A"}}
+            assert report.structured_content == {"up": "A"}
             return [tool.name for tool in mcp.tools("here") if tool.name.startswith("report")]
 
     assert asyncio.run(names()) == ["report"]
@@ -200,7 +201,7 @@ def test_that_a_stored_flow_differs_from_the_file_of_its_name_is_said(served: Se
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
     lines = [asked, {"jsonrpc": "2.0", "method": "notifications/initialized"}]
     lines.append({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
-    with subprocess.Popen(
+    with fork_server.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         assert child.stdin is not None
@@ -301,8 +302,8 @@ def test_stored_chains_files_given_and_experiences_are_offered(served: Served) -
             await mcp.connect("here")
             assert [tool.name for tool in mcp.tools("here")] == ["broken", "shout", "slow_one", "hello-tool", "kept"]
             result = await mcp.call_tool("here", "hello-tool")
-            assert result.structured_content["result"]["greeting"] == "hello, World"
-            assert (await mcp.call_tool("here", "kept")).structured_content == {"result": {"up": "B"}}
+            assert result.structured_content["greeting"] == "hello, World"
+            assert (await mcp.call_tool("here", "kept")).structured_content == {"up": "B"}
         [listed] = App.open(served.home).chains.core.list_chains()
         assert (listed["id"], listed["runCount"]) == (kept["id"], 1)
 
@@ -330,7 +331,7 @@ def test_a_change_of_the_flows_is_announced(served: Served, era: str) -> None:
 
 def test_a_file_given_that_is_wrong_ends_the_command(served: Served) -> None:
     bad = served.write("bad.yaml", "kind: chain\nname: bad\nnodes: [{id: a, type: tool}]\n")
-    done = subprocess.run([COMMAND, "mcp", bad], cwd=served.home, input="", capture_output=True, text=True, timeout=60)
+    done = fork_server.run([COMMAND, "mcp", bad], cwd=served.home, input="", capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
     assert "bad.yaml:3:" in done.stderr
     assert done.stdout == ""
@@ -340,7 +341,7 @@ def test_a_file_given_that_is_wrong_ends_the_command(served: Served) -> None:
 
 @pytest.mark.parametrize("end", ["eof", "term"])
 def test_the_process_ends_when_its_client_closes_it_or_it_is_told_to(served: Served, end: str) -> None:
-    child = subprocess.Popen(
+    child = fork_server.Popen(
         [COMMAND, "mcp"],
         cwd=served.home,
         env={**os.environ, **environment()},

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 from mcp_project import COMMAND, ERAS, Served, environment, served
 
+import fork_server
 from ropewalk.app import App
 from ropewalk.tools.mcp import McpServers
 from ropewalk.tools.result import ProgressEvent
@@ -50,7 +51,7 @@ class Listening:
 @contextlib.contextmanager
 def listening(served: Served, *words: str, token: str | None = TOKEN) -> Iterator[Listening]:
     env = {**os.environ, **environment(), **({"ROPEWALK_TOKEN": token} if token else {})}
-    process = subprocess.Popen(
+    process = fork_server.Popen(
         [COMMAND, "mcp", "--http", "127.0.0.1:0", *words],
         cwd=served.home,
         env=env,
@@ -190,7 +191,7 @@ WRONG = [
 @pytest.mark.parametrize(("words", "said"), WRONG)
 def test_an_unsafe_or_impossible_address_is_refused(served: Served, words: list[str], said: str) -> None:
     env = {**os.environ, **environment()}
-    done = subprocess.run(
+    done = fork_server.run(
         [COMMAND, "mcp", *words], cwd=served.home, env=env, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr

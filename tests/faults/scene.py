@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fork_server
 from ropewalk.journal import Entry, RunRow, Store, open_store
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -117,7 +118,7 @@ class Scene:
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
         if address := store or self._store:
             env["ROPEWALK_STORE"] = address
-        return subprocess.Popen(
+        return fork_server.Popen(
             [COMMAND, *args],
             cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, preexec_fn=before,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import fork_server
 from modules.folder import needs_node, written
 from ropewalk.app import App
 from ropewalk.errors import InvalidFlow
@@ -89,7 +89,7 @@ async def test_a_directory_with_both_languages_and_a_dataset_runs(
 def test_the_command_line_shows_what_modules_print_beside_the_result(tmp_path: Path) -> None:
     written(tmp_path, FILES)
     command = [sys.executable, "-m", "ropewalk", "run", str(tmp_path), "--store", "memory"]
-    done = subprocess.run(
+    done = fork_server.run(
         command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "AMOUNTS_TOKEN": "t"}
     )
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ropewalk.dialects import experience_nodes
+from ropewalk.dialects import experience_source
 from ropewalk.dialects.document_schema import schema_of
 from ropewalk.tools import dataset
 from ropewalk.tools.directory import DirectoryCaller
@@ -13,11 +13,17 @@ from ropewalk.tools.inside import MODULES
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
 
+PLACES = ("uri", "url")
+
 
 def test_every_source_of_datasets_can_be_written_and_is_known_to_editors() -> None:
-    assert experience_nodes.SOURCES.keys() == dataset.SOURCES.keys()
+    assert experience_source.SOURCES.keys() == dataset.SOURCES.keys()
     shown = {frozenset(one["properties"]) for one in sources(schema_of("experience"))}
-    assert shown == {frozenset((kind, *beside)) for kind, beside in experience_nodes.SOURCES.items()}
+    plain = {form for form in shown if "type" not in form}
+    assert plain == {frozenset((kind, *beside)) for kind, beside in experience_source.SOURCES.items()}
+    # The original's form names the kind in `type` and the place in `uri` or `url`.
+    typed = {frozenset(("type", place, *beside)) for beside in experience_source.SOURCES.values() for place in PLACES}
+    assert shown - plain == typed
 
 
 def sources(schema: Any) -> list[dict[str, Any]]:

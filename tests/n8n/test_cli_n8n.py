@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
 from claude.wire import StandIn
 
 from .conftest import Lab
@@ -37,7 +38,7 @@ def api(_stand_in: StandIn) -> StandIn:
 
 def command(lab: Lab, api: StandIn, *words: str, task: str = TASK) -> subprocess.CompletedProcess[str]:
     argv, env = prepared(lab, api.url, task)
-    return subprocess.run([*argv, *words], cwd=lab.home, env=env, capture_output=True, text=True, timeout=60)
+    return fork_server.run([*argv, *words], cwd=lab.home, env=env, capture_output=True, text=True, timeout=60)
 
 
 def prepared(lab: Lab, url: str, task: str = TASK) -> tuple[list[str], dict[str, str]]:
@@ -142,7 +143,7 @@ def test_the_draft_of_before_goes_when_the_workflow_is_valid(lab: Lab, api: Stan
 def test_a_build_that_is_interrupted_says_how_to_go_on(lab: Lab, api: StandIn) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # a model that never answers
         argv, env = prepared(lab, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        child = subprocess.Popen(argv, cwd=lab.home, env=env, stderr=subprocess.PIPE, text=True)
+        child = fork_server.Popen(argv, cwd=lab.home, env=env, stderr=subprocess.PIPE, text=True)
         silent.accept()
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)

@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx2
 
+import fork_server
+
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 TOKEN = "only-for-tests"
 TOOLS = '''
@@ -50,6 +52,13 @@ def need(name: str) -> str:
     return "found"
 
 @tool
+def misfit(name: str) -> dict:
+    """Adds to a file, and gives something else than it says."""
+    with open(name, "a") as file:
+        file.write("x")
+    return f"made {name}"
+
+@tool
 def echo(value: str) -> str:
     """Gives back what it gets."""
     return value
@@ -77,7 +86,7 @@ def serve(folder: Path, *words: str, settings: str = "", tools: str = TOOLS) -> 
     (folder / "ropewalk.toml").write_text(f'[tools]\nmodules = ["tools"]\n{settings}')
     (folder / "tools.py").write_text(tools)
     env = {**os.environ, "ROPEWALK_TOKEN": TOKEN, "NO_COLOR": "1"}
-    process = subprocess.Popen(
+    process = fork_server.Popen(
         [COMMAND, "serve", "--port", "0", *words],
         cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

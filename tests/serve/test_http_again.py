@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import fork_server
 
 from .server import COMMAND, Served
 from .test_http_api import call, chain, events, fresh
@@ -97,7 +98,7 @@ def test_an_event_is_sent(served: Served) -> None:
 def park(served: Served, id: str) -> None:
     """A run that a command line has left waiting."""
     (served.folder / "wait.yaml").write_text("kind: chain\nnodes:\n  - {id: w, type: wait, approval: 'Ship?'}\n")
-    parked = subprocess.run(
+    parked = fork_server.run(
         [COMMAND, "run", "wait.yaml", "--id", id], cwd=served.folder, capture_output=True, text=True
     )
     assert parked.returncode == 4, parked.stderr
@@ -132,7 +133,7 @@ def test_what_is_done_again_is_a_run(served: Served, tmp_path: Path) -> None:
 def test_a_parked_run_that_was_answered_elsewhere_is_called_that_and_gone_on_with(served: Served) -> None:
     id = fresh()
     park(served, id)
-    said = subprocess.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, text=True)
+    said = fork_server.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
     listed = served.get("/api/runs?status=answered").json()["runs"]
     for row in (*listed, served.get(f"/api/runs/{id}").json()):
@@ -140,3 +141,22 @@ def test_a_parked_run_that_was_answered_elsewhere_is_called_that_and_gone_on_wit
     assert len(listed) == 1
     assert served.post(f"/api/runs/{id}/resume", {}).status_code == 202
     assert ended(served, id)["status"] == "completed"
+
+
+def test_a_rejected_result_is_accepted_and_nothing_is_called_again(served: Served) -> None:
+    id, file = fresh(), fresh()
+    document = chain(call("n", "misfit", name=file))
+    failed = served.post("/api/runs", {"document": document, "runId": id, "wait": 20}).json()
+    assert failed["errors"][0]["ran"] is True
+    [node] = served.get(f"/api/runs/{id}").json()["nodes"]
+    assert node["error"]["result"] == {"value": f"made {file}"}
+    wrong = served.post(f"/api/runs/{id}/retry", {"accept": ["x"]})
+    assert (wrong.status_code, wrong.json()["error"]["kind"]) == (404, "NotFound")
+    done = served.post(f"/api/runs/{id}/retry", {"accept": ["n"], "wait": 20}).json()
+    assert (done["status"], done["results"]) == ("completed", {"n": f"made {file}"})
+    assert (served.folder / file).read_text() == "x"
+    other = fresh()
+    served.post("/api/runs", {"document": document, "runId": other, "wait": 20})
+    done = served.post(f"/api/runs/{other}/retry", {"accept": {"n": {"made": 2}}, "wait": 20}).json()
+    assert done["results"] == {"n": {"made": 2}}
+    assert (served.folder / file).read_text() == "xx"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import fork_server
 
 from .server import COMMAND, Served, serve
 
@@ -28,7 +29,7 @@ def scale(tmp_path: Path) -> Iterator[Served]:
     tools.write_text(json.dumps([WEIGH, DIE]))
     settings = f"[mcp.scale]\ncommand = '{sys.executable}'\nargs = ['{SHIFTY}', '{tools}']\n"
     (tmp_path / "ropewalk.toml").write_text(settings)
-    subprocess.run([COMMAND, "tools", "pin", "--approve"], cwd=tmp_path, check=True, capture_output=True)
+    fork_server.run([COMMAND, "tools", "pin", "--approve"], cwd=tmp_path, check=True, capture_output=True)
     yield from serve(tmp_path, settings=settings)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
+
+import fork_server
 
 from .seen import begin, box, shows, status
 from .server import COMMAND, TOKEN, Served
@@ -106,7 +107,7 @@ def test_what_waits_is_approved_and_rejected(page: Page, served: Served) -> None
 def test_what_was_answered_elsewhere_is_called_that_and_resumed(page: Page, served: Served) -> None:
     id = fresh()
     park(served, id)
-    subprocess.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, check=True)
+    fork_server.run([COMMAND, "runs", "approve", id], cwd=served.folder, capture_output=True, check=True)
     page.goto("/runs")
     page.get_by_role("row").filter(has_text=id).get_by_text("answered").wait_for()
     page.goto(f"/runs/{id}")

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk.tools.mcp import McpServers
 
 from .server import COMMAND, Served, serve
@@ -156,7 +156,7 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
         ("runs", "show", "r", "--json"), ("runs", "export", "r"), ("runs", "export", "r", "--as-test"), ("doctor",),
         ("tools", "ls", "--json"), ("tools", "call", "odd:environment"), ("run", "spill.yaml", "--log", "json"),
     ):  # fmt: skip
-        command = subprocess.run([COMMAND, *words], cwd=served.folder, capture_output=True, text=True, timeout=60)
+        command = fork_server.run([COMMAND, *words], cwd=served.folder, capture_output=True, text=True, timeout=60)
         assert command.returncode == 0, command.stderr
         said[" ".join(words)] = command.stdout + command.stderr
     said["by MCP"] = asyncio.run(by_mcp(served.folder))

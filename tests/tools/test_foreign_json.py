@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, Runner, Toolbox
-from ropewalk.errors import ExecutionFailed, InvalidFlow, OutputValidationFailed
+from ropewalk.errors import InvalidFlow, OutputValidationFailed
 from ropewalk.tools.rows import DatasetFailed, rows_of
 from ropewalk.values import parsed
 
@@ -45,7 +45,7 @@ def test_a_providers_integer_past_64_bits_is_refused(lab: Any, body: bytes) -> N
 
 def test_a_providers_answer_that_is_nested_too_deep_is_told_as_that(lab: Any) -> None:
     lab.on("/t", b"[" * 5000 + b"]" * 5000)
-    with pytest.raises(ExecutionFailed, match="HTTP 200 with a body that is nested deeper than 200") as caught:
+    with pytest.raises(OutputValidationFailed, match="HTTP 200 with a body that is nested deeper than 200") as caught:
         called(lab)
     assert not caught.value.retryable
 

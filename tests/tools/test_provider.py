@@ -115,7 +115,7 @@ def test_redirect_is_not_followed(lab: Any) -> None:
 @pytest.mark.parametrize("body", [b"<html>", b'{"a": 1', b"{'a': 1}"])
 def test_answer_that_is_not_json_is_quoted(lab: Any, body: bytes) -> None:
     lab.on("/t", body)
-    with pytest.raises(ExecutionFailed, match="not JSON"):
+    with pytest.raises(OutputValidationFailed, match="not JSON"):
         called(lab)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from dataclasses import dataclass
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,10 @@ def text(value: str) -> SimpleNamespace:
 
 
 def picture() -> SimpleNamespace:
-    return SimpleNamespace(type="image", data="...")
+    return SimpleNamespace(type="image", data="AAAA", mimeType="image/png")
+
+
+SHOWN = {"$content": {"type": "image", "mimeType": "image/png", "blob": sha256(bytes(3)).hexdigest(), "size": 3}}
 
 
 @pytest.mark.parametrize(
@@ -46,9 +50,9 @@ def picture() -> SimpleNamespace:
         ([text("NaN")], None, "NaN"),
         ([text("123456789012345678901234567890")], None, "123456789012345678901234567890"),
         ([text('"\\ud800"')], None, '"\\ud800"'),
-        ([picture()], None, None),
+        ([picture()], None, [SHOWN]),
         ([text("a"), text("b")], None, ["a", "b"]),
-        ([text("a"), text(""), picture()], None, "a"),
+        ([text("a"), text(""), picture()], None, ["a", SHOWN]),
         ([text("1"), text("")], None, "1"),
         ([text(""), text("")], None, None),
     ],
@@ -114,10 +118,6 @@ def test_wrong_result_is_refused_with_its_place() -> None:
         ({1, 2}, "result: set is not JSON; use a list"),
         ((1, 2), "result: tuple is not JSON; use a list"),
         (b"x", "result: bytes is not JSON"),
-        (
-            [Hit("u")],
-            "result[0]: Hit is not JSON; use dataclasses.asdict, or name its type in the hint of what the tool returns",
-        ),
         (float("inf"), "result: inf is not JSON, whose numbers reach 1.8e308; use null"),
         ({1: 2}, "result: object key 1 is int, not a string"),
         (2**63, "result: integer past 64 bits; send it as a string"),
@@ -128,6 +128,10 @@ def test_result_that_is_not_json_is_refused_naming_tool_and_type(value: Any, sai
     error = failing(resolving([LOCAL], local={"h": lambda: value}))
     assert isinstance(error, OutputValidationFailed)
     assert str(error) == f"run: validate_output ns:t [local]: {said}"
+
+
+def test_a_dataclass_in_a_result_becomes_an_object() -> None:
+    assert run(resolving([LOCAL], local={"h": lambda: [Hit("u")]})).structured == [{"url": "u"}]
 
 
 def test_without_output_schema_any_json_passes_and_an_empty_one_means_any() -> None:

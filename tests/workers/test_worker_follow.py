@@ -6,11 +6,11 @@ import json
 import os
 import pty
 import re
-import subprocess
 from collections.abc import Callable
 
 import httpx2
 
+import fork_server
 from faults.scene import COMMAND
 
 from .crew import Crew, ended
@@ -61,7 +61,7 @@ def test_the_bar_on_a_terminal_knows_how_many_nodes_there_are(crew: Start) -> No
     scene.hire()
     master, slave = pty.openpty()
     env = {**os.environ, "ROPEWALK_STORE": scene.address, "TERM": "xterm"}
-    done = subprocess.Popen([COMMAND, "run", "chain.yaml"], cwd=scene.folder, env=env, stdout=slave, stderr=slave)
+    done = fork_server.Popen([COMMAND, "run", "chain.yaml"], cwd=scene.folder, env=env, stdout=slave, stderr=slave)
     os.close(slave)
     shown = b""
     try:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+
+import psycopg
+
+from ropewalk import App
+from ropewalk.journal.postgres_session import target
 
 from .crew import Crew
 
@@ -83,3 +89,25 @@ def test_a_tool_is_called_no_faster_than_its_limit_in_all_workers_together(crew:
     starts = sorted(float(line.split()[3]) for line in scene.lines() if line.startswith("start"))
     assert starts[-1] - starts[0] >= 6 / 5 - 0.1  # two at once, then five in a second
     assert all(later - earlier > 0.3 for earlier, later in zip(starts, starts[3:], strict=False))
+
+
+def test_a_queue_begins_no_more_runs_in_a_period_than_its_limit(crew: Start) -> None:
+    scene = crew(ONE, "[queues.slow]\nlimit = 4\nperiod = 2\n")
+
+    async def submit() -> list[str]:
+        async with App.open(str(scene.folder), store=scene.url) as app:
+            chain = str(scene.folder / "chain.yaml")
+            return [await app.submit(chain, {"at": f"r{i}", "ms": 1}, queue="slow") for i in range(12)]
+
+    runs = asyncio.run(submit())
+    scene.hire(2)
+    assert {scene.until_ended(run) for run in runs} == {"completed"}
+    where = target(scene.url)
+    with psycopg.connect(**where.parameters) as connection:
+        taken = connection.execute(  # by the clock of the server
+            f"SELECT started_at_epoch_ms FROM {where.schema}_dbos.workflow_status"  # type: ignore[arg-type]
+            " WHERE name = 'ropewalk.run' ORDER BY 1"
+        ).fetchall()
+    moments = [int(at) for (at,) in taken]
+    assert len(moments) == 12
+    assert all(later - earlier >= 2000 for earlier, later in zip(moments, moments[4:], strict=False)), moments

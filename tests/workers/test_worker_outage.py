@@ -1,28 +1,45 @@
-"""A server that is away for a while: a worker says so once, and that it is back. What DBOS says is for debugging."""
+"""A server that is away for a while: no run is lost and no call repeated, and a worker says once that it is away."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from postgres_server import PostgresServer, fresh
+from ropewalk.journal.postgres_session import Session, target
 
-from .crew import Crew
+from .crew import Crew, kill
+from .cut import Cable
 from .test_worker_runs import WHO
+
+LEASE = 2.5
 
 
 @pytest.fixture
-def scene(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Crew]:
+def crews(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Callable[..., Crew]]:
     """On the server of our own: no other goes away."""
+    made: list[Crew] = []
     for url in fresh(postgres_server.url):
-        scene = Crew(tmp_path / "project", url, WHO)
-        yield scene
-        scene.dismiss()
+
+        def make(chain: str = WHO, settings: str = "") -> Crew:
+            made.append(Crew(tmp_path / "project", url, chain, settings))  # noqa: B023
+            return made[-1]
+
+        yield make
+        for crew in made:
+            crew.dismiss()
+
+
+@pytest.fixture
+def scene(crews: Callable[..., Crew]) -> Crew:
+    return crews()
 
 
 def test_an_outage_is_told_once_and_so_is_its_end(scene: Crew, postgres_server: PostgresServer) -> None:
@@ -53,3 +70,84 @@ def test_an_outage_is_told_once_and_so_is_its_end(scene: Crew, postgres_server: 
     ], serious
     assert "connection" in serious[0]["message"]
     assert not any("exception" in line for line in serious)
+
+
+NAPS = """
+kind: chain
+name: naps
+timeout: 600000
+nodes:
+  - {id: long, type: tool, tool: who, timeout: 300000, params: {at: $input.at, ms: $input.ms}}
+  - {id: next, type: tool, tool: who, params: {at: "${$input.at}-next"}}
+"""
+
+
+def mishaps(scene: Crew) -> list[tuple[int, ...]]:
+    with closing(Session(target(scene.url))) as session:
+        return [tuple(row) for row in session.execute("SELECT run, deaths FROM mishap WHERE deaths > 0").fetchall()]
+
+
+@pytest.mark.timeout(36000)
+def test_outages_longer_than_the_lease_repeat_no_call_and_count_no_death(
+    crews: Callable[..., Crew], postgres_server: PostgresServer, rounds: int
+) -> None:
+    """Every worker lives, so every call is made once. `--faults N` makes it N times eight outages of 4 s, and one of
+    75 s, which is longer than other processes wait for the server."""
+    scene = crews(NAPS, "" if rounds else "[workers]\nlease = 1.0\n")
+    outages, pause = ([4.0] * 8 * rounds + [75.0], 4.0) if rounds else ([2.5, 2.5], 0.7)
+    scene.hire(2, "--concurrency", "1")
+    ids, ms = ["n0", "n1"], round((sum(outages) + len(outages) * (pause + 2)) * 1000)
+    for id in ids:
+        scene.submit("chain.yaml", "--id", id, "-i", json.dumps({"at": id, "ms": ms}))
+    scene.until(lambda: set(ids) <= set(scene.started()))
+    for away in outages:
+        postgres_server.down(signal.SIGQUIT)
+        time.sleep(away)
+        postgres_server.up()
+        time.sleep(pause)
+    for id in ids:
+        assert scene.until_ended(id, most=ms / 1000 + 30) == "completed"
+    assert sorted(scene.started()) == sorted([*ids, *(f"{id}-next" for id in ids)])
+    assert all(worker.poll() is None for worker in scene.workers)
+    assert mishaps(scene) == []
+
+
+def test_runs_of_a_worker_that_dies_in_an_outage_go_on_within_three_leases(
+    scene: Crew, postgres_server: PostgresServer
+) -> None:
+    scene.hire(2)
+    scene.submit("chain.yaml", "--id", "x")
+    scene.until(lambda: "long" in scene.started())
+    dead = scene.worker(scene.pids("first")[0])
+    postgres_server.down()
+    kill(dead)
+    time.sleep(3)
+    postgres_server.up()
+    scene.until(lambda: scene.started().count("long") == 2, most=3 * LEASE)
+    (scene.folder / "go").touch()
+    assert scene.until_ended("x") == "completed"
+    assert scene.pids("last") != [dead.pid]
+
+
+def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Crew) -> None:
+    cable = Cable(scene.url)
+    try:
+        lonely = scene.start("worker", store=cable.url)
+        scene.workers.append(lonely)
+        assert lonely.stderr is not None
+        lines = iter(lonely.stderr.readline, "")
+        assert any("takes runs" in line for line in lines)
+        scene.submit("chain.yaml", "--id", "x")
+        scene.until(lambda: "long" in scene.started())
+        scene.hire()
+        cable.cut_off()
+        scene.until(lambda: scene.started().count("long") == 2, most=6 * LEASE)  # the other one has it
+        assert mishaps(scene) == [(1, 1)]
+        cable.join()
+        assert any("its runs are others' now" in line for line in lines)
+        scene.until(lambda: mishaps(scene) == [])
+        (scene.folder / "go").touch()
+        assert scene.until_ended("x") == "completed"
+        assert scene.pids("last") != [lonely.pid]
+    finally:
+        cable.close()

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from ..errors import UnsupportedSchema
 from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref
 from ..schema import Schema, compile_schema
-from ..values import Json, closest
+from ..values import Json, canonical, closest
 from .absence import Absence
 from .report import At, listing
 from .schemas import INTEGER, NULL, NUMBER, OBJECT, Sub
@@ -56,8 +56,10 @@ class Fitting:
                 advice = f"make {name!r} required, or give it a default"
                 self.tell(f"{message} {say(wanted.kinds())}; {advice}", at, column=expr.column, warning=True)
         if isinstance(expr, Obj):
+            self._whole(expr, wanted, at)
             self._object(expr, got, wanted, at, noun, whose)
         elif isinstance(expr, Arr):
+            self._whole(expr, wanted, at)
             for i, item in enumerate(expr.items):
                 found, inner = wanted.items(i)
                 if found and inner is not None:
@@ -100,6 +102,28 @@ class Fitting:
                 spelt = f"; is {near!r} meant for it?" if near else ""
                 self.tell(f"required {noun} {name!r}{whose} is missing{spelt}", at)
 
+    def _whole(self, expr: Arr | Obj, wanted: Sub, at: At) -> None:
+        """Report a list or an object of the wrong size, and items that repeat others."""
+        words = wanted.words()
+        if not words:
+            return
+        if isinstance(expr, Arr):
+            many, noun, sort = len(expr.items), "item", "Items"
+        else:
+            many, noun, sort = len(expr.fields), "property", "Properties"
+        least, most = words.get(f"min{sort}"), words.get(f"max{sort}")
+        if isinstance(least, (int, float)) and many < least:
+            self.tell(f"needs at least {counted(least, noun)}; this has {many}", at)
+        if isinstance(most, (int, float)) and many > most:
+            self.tell(f"takes at most {counted(most, noun)}; this has {many}", at)
+        if words.get("uniqueItems") is True and isinstance(expr, Arr):
+            seen: dict[bytes, int] = {}
+            for i, item in enumerate(expr.items):
+                value = literal_in(item)
+                first = seen.setdefault(canonical(value.value), i) if value is not None else i
+                if first != i:
+                    self.tell(f"items must differ; item {i} is the same as item {first}", (at, i))
+
     def _literal(self, value: Json, wanted: Sub, at: At) -> None:
         """A literal is judged by the whole schema, since it will never change."""
         if value is None and wanted.kinds() & NULL:
@@ -125,6 +149,26 @@ def _compiled(wanted: Sub) -> Callable[[Json], list[Any]] | None:
     except UnsupportedSchema:
         return None  # who registers the tool is told; here it only means not knowing
     return schema.problems
+
+
+def counted(count: float, noun: str) -> str:
+    """Return a count with its noun: `1 item`, `2 properties`."""
+    several = "properties" if noun == "property" else f"{noun}s"
+    return f"{count:g} {noun if count == 1 else several}"
+
+
+def literal_in(expr: Expr) -> Lit | None:
+    """Return an expression without references as the value it gives; None for any other."""
+    if isinstance(expr, Lit):
+        return expr
+    if isinstance(expr, Arr):
+        items = [literal_in(item) for item in expr.items]
+        return None if None in items else Lit([item.value for item in items if item is not None])
+    if isinstance(expr, Obj):
+        values = {key: literal_in(part) for key, part in expr.fields}
+        known = {key: value.value for key, value in values.items() if value is not None}
+        return Lit(known) if len(known) == len(values) else None
+    return None
 
 
 def _opened(value: dict[str, Json] | list[Json]) -> tuple[Expr, Type]:

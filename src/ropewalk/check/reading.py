@@ -16,6 +16,8 @@ from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING,
 from .secrets import passed, refusal, secret_in
 from .structure import Layout
 from .types import Nothing, Secret, Type, either, element, items_of, kinds_of, say
+from .updates import Updates
+from .writers import Steps
 
 ROOTS: Final = ("input", "out", "status", "state", "item", "index", "round", "prev", "error", "secret")
 MAX_DEPTH: Final = 100
@@ -39,7 +41,9 @@ _COUNTS: Final[dict[str, tuple[int, int | None]]] = {
 _ARITHMETIC: Final = frozenset(("-", "*", "/", "%", "neg"))
 _ASKS: Final = frozenset(("has", "exists", "coalesce"))
 """Functions for values that may be missing: what they ask for is no mistake, here or later in the node."""
-_FAILURE: Final[dict[str, Type]] = {"node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING}
+_FAILURE: Final[dict[str, Type]] = {
+    "node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING, "ran": BOOLEAN,
+}  # fmt: skip
 _GOING_OVER: Final = "a loop over items, a map, a for_each or a pipeline"
 _TESTS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 """The macros whose body decides whether an element fits."""
@@ -57,6 +61,8 @@ class Reading:
             name: Sub(channel.schema, channel.schema) if type(channel.schema) is dict else None
             for name, channel in flow.state.items()
         }
+        self.updates = Updates(flow)
+        self.position: Callable[[], Steps] = tuple  # set by who passes over the flow
         self.node: Node | None = None
         self.owners: Owners = None
         self.field = ""
@@ -155,7 +161,15 @@ class Reading:
             has = f"; there are: {listing(self.channels)}" if self.channels else "; the flow declares no state"
             self.tell(f"reads undeclared state field {name!r}{has}", at, suggestion=near, column=ref.column)
             return None
-        return self.channels[str(name)], ref.path[1:]
+        return self.channel(str(name)), ref.path[1:]
+
+    def channel(self, name: str) -> Type:
+        """The type of a channel here: of what was written before, else the declared one."""
+        if name in self.updates.found and self.node is not None:
+            written, known = self.updates.read(name, self.position())
+            if written and known is not None:
+                return known
+        return self.channels[name]
 
     def _item(self, ref: Ref, at: At) -> tuple[Type, Path] | None:
         return (self.item, ref.path) if self._inside(ref, at, self.mapped, _GOING_OVER) else None
@@ -217,12 +231,16 @@ class Reading:
     def _descend(self, known: Type, path: Path, ref: Ref, at: At) -> Type:
         if ref.elide and path[0] == "output" and type(element(known, "output")) is Nothing:
             path = path[1:]
-        if self.asked and any(ref.root == root and ref.path[: len(p)] == p for root, p in self.asked):
+        if self.is_asked(ref):
             return None
         name = f"{ref.root}.{ref.path[0]}" if ref.root in ("out", "state") else ref.root
         if ref.root in ("round", "index") and ref.said is not None:  # which have other names in documents
             name = show(Ref(ref.said.root, ref.said.path[: len(ref.said.path) - len(ref.path)]))
         return self._walk(known, path, name, at, ref.column)
+
+    def is_asked(self, ref: Ref) -> bool:
+        """Return True if the node asks elsewhere whether this is there."""
+        return any(ref.root == root and ref.path[: len(p)] == p for root, p in self.asked)
 
     def _walk(self, known: Type, path: Path, name: str, at: At, column: int | None) -> Type:
         for i, key in enumerate(path):

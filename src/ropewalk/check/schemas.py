@@ -22,6 +22,7 @@ _BITS: Final = {
     "null": NULL, "boolean": BOOLEAN, "integer": INTEGER, "number": INTEGER | NUMBER, "string": STRING,
     "array": ARRAY, "object": OBJECT,
 }  # fmt: skip
+_WHOLE: Final = ("minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties")
 _HOPS: Final = 16
 _MOST_STEPS: Final = 500
 _MOST_KEPT: Final = 1000
@@ -52,12 +53,13 @@ class _Look:
 class Sub:
     """One schema inside a root schema, whose `$defs` its references name."""
 
-    __slots__ = ("_declared", "_kinds", "_required", "_seen", "node", "root")
+    __slots__ = ("_declared", "_kinds", "_required", "_seen", "_words", "node", "root")
 
     def __init__(self, root: Json, node: Json) -> None:
         self.root, self.node = root, node
         self._kinds: int | None = None
         self._required: tuple[str, ...] | None = None
+        self._words: dict[str, Any] | None = None
         self._declared: dict[str, tuple[bool, Any]] = {}
         self._seen: dict[str | int, tuple[bool, Any]] = {}
 
@@ -118,6 +120,15 @@ class Sub:
             if type(items) is dict:
                 return True, Sub(self.root, items)
         return True, None
+
+    def words(self) -> dict[str, Any]:
+        """Return what it says of the size of lists and objects in every case, and whether items must differ."""
+        words = self._words
+        if words is None:
+            words = self._words = {}
+            for node in _parts(_Look(self.root), self.node, 0):
+                words |= {word: node[word] for word in _WHOLE if word in node and word not in words}
+        return words
 
     def names(self) -> tuple[str, ...]:
         """The properties it declares, in their order."""

@@ -28,6 +28,7 @@ from .report import UNKNOWN_TOOL, Report, listing, unknown_tool
 from .schemas import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
 from .structure import Layout, check_after, sort
 from .types import Each, Type, either, items_of, kinds_of, say
+from .updates import accepted_by
 from .writers import Steps, Writers
 
 
@@ -61,14 +62,18 @@ _after = attrgetter("after")
 
 
 class Walk:
-    """The pass itself: `run` once, then read the report."""
+    """The pass itself: `run` once, then read the report. With `nulls` types say where a value may be null."""
+
+    reading: type[Reading] = Reading
+    nulls = False
 
     def __init__(
         self, flow: Flow, layout: Layout, report: Report, tools: Tools | None, unknown_tools: str = "warning"
     ) -> None:
         self.flow, self.report, self.tools = flow, report, tools
         self.unknown_tools = unknown_tools
-        self.read = Reading(flow, layout, report)
+        self.read = self.reading(flow, layout, report)
+        self.read.position = self.position
         self.fitting = Fitting(self.read.tell, self.read.absence)
         self.writers = Writers(report)
         self.cards: dict[str, tuple[ToolCard | None, str]] = {}
@@ -146,7 +151,7 @@ class Walk:
                 got = read.look(node.result)
             if node.policy is not NO_POLICY:
                 got = self._policy(node, got)
-            done[node.id] = got
+            done[node.id] = either(got, NULL) if soft and self.nulls else got
             if node.writes is not None:
                 self._writes(node.writes)
             if ordered:
@@ -219,9 +224,10 @@ class Walk:
             if not kinds_of(got) & (OBJECT | NULL):
                 read.tell(f"must be an object of state fields; this is {say(kinds_of(got))}", None)
             assert read.node is not None
+            read.updates.open = True
             for i, name in enumerate(read.node.meta.writes):  # what cannot be read off the expression, but was said
                 if name in self.flow.state and self.flow.state[name].reduce == "set_once":
-                    self.writers.add(name, (*self.steps, (self.graph, read.node, "")), read.owners, (None, i))
+                    self.writers.add(name, self.position(), read.owners, (None, i))
             return
         for name, inner, known in updates:
             self._update(name, inner, known)
@@ -233,25 +239,19 @@ class Walk:
             near = closest(name, self.flow.state)
             read.tell(f"writes undeclared state field {name!r}", (None, name), suggestion=near)
             return
+        assert read.node is not None
+        read.updates.add(name, self.steps, self.graph, read.node, got)
         if channel.reduce == "set_once":
-            assert read.node is not None
-            self.writers.add(name, (*self.steps, (self.graph, read.node, "")), read.owners, (None, name))
+            self.writers.add(name, self.position(), read.owners, (None, name))
         if got is not None:
-            wanted = self._taken[name] if name in self._taken else self._takes(name, channel)
+            wanted = self._taken[name] if name in self._taken else self._taken.setdefault(name, accepted_by(channel))
             if wanted is not None:
                 self.fitting.fit(expr, got, wanted, (None, name), "property", "")
 
-    def _takes(self, name: str, channel: Channel) -> Sub | None:
-        """What an update of a channel must fit: what its reducer takes, else the channel's schema.
-        Null may be written everywhere."""
-        reducer = REDUCERS.get(channel.reduce)
-        made: Sub | None = None
-        if reducer is not None and reducer.takes is not None:
-            made = Sub(None, {"type": [reducer.takes, "null"]})
-        elif type(channel.schema) is dict:
-            made = Sub(channel.schema, {"anyOf": [channel.schema, {"type": "null"}]})
-        self._taken[name] = made
-        return made
+    def position(self) -> Steps:
+        """The way from the root to the present node."""
+        assert self.read.node is not None
+        return (*self.steps, (self.graph, self.read.node, ""))
 
     # --- ops ------------------------------------------------------------------------------------
 

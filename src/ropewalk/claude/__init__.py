@@ -9,7 +9,7 @@ from .client import ClaudeClient
 from .completion import Completion
 from .given_tools import select
 from .loop import complete_json_with_tools, complete_with_tools, resume_completion
-from .model import Answer, ModelClient, Request
+from .model import Answer, ModelClient, Request, ToolCall, ToolDefinition, ToolResult
 from .phases import Phase, PhaseResult, PhaseResults, run_phases
 from .settings import Settings
 
@@ -23,6 +23,9 @@ __all__ = [
     "PhaseResults",
     "Request",
     "Settings",
+    "ToolCall",
+    "ToolDefinition",
+    "ToolResult",
     "complete_json_with_tools",
     "complete_with_tools",
     "resume_completion",

@@ -18,6 +18,7 @@ import orjson
 from ..frozen import dataclass
 from ..tools.tool import Tool, parse_tool_id
 from ..values import Json
+from .model import ToolDefinition
 
 LONGEST: Final = 64
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -32,7 +33,7 @@ class Card:
 
     name: str
     tool: str
-    definition: dict[str, Json]
+    definition: ToolDefinition
     read_only: bool
 
 
@@ -64,7 +65,7 @@ def cards_of(tools: Iterable[Tool]) -> Cards:
             continue
         hint = schema.pop("", None)
         description = "\n\n".join(text for text in (tool.description, hint) if text) or tool.display_name
-        definition: dict[str, Json] = {
+        definition: ToolDefinition = {
             "name": names[tool.id],
             "description": description,
             "input_schema": schema,

@@ -36,14 +36,16 @@ class Hearing:
 
     def _heard(self, event: Event) -> None:
         data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
+        if any(event.path.startswith(f"{path}/") for path in self._tools):
+            return  # inside a flow that is a tool: the model did not ask for it
         if event.kind == "node.started" and data.get("tool") and data["tool"] != MODEL:
             self._tools[event.path] = (str(data["tool"]), event.at)
             self._log.info("tool called: %s", data["tool"])
             self._tell({"type": "tool_started", "tool": data["tool"], "path": event.path})
-        elif event.path in self._tools and event.kind in ("node.finished", "node.failed"):
+        elif event.path in self._tools and event.kind in ("node.finished", "node.recovered", "node.failed"):
             tool, began = self._tools.pop(event.path)
             ms = round((event.at - began) * 1000, 3)
-            error = data.get("message") if event.kind == "node.failed" else None
+            error = data.get("message") if event.kind != "node.finished" else None
             if error is None:
                 self._log.info("tool %s completed in %.0f ms", tool, ms)
             else:

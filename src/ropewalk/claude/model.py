@@ -9,13 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from ..frozen import dataclass
 from ..values import Json
 
 Tell: TypeAlias = Callable[[str, str], None]
 """What a client calls as an answer comes in: a kind (`text` or `thinking`) and the piece."""
+
+
+class ToolDefinition(TypedDict):
+    """A tool as the Messages API takes it."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Json]
+
+
+class ToolCall(TypedDict):
+    """A block in which the model asks for a call: `id` is what the result refers to."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Json]
+
+
+class ToolResult(TypedDict):
+    """The block that answers a ToolCall; `is_error` is left out where the call succeeded."""
+
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: Json
+    is_error: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 
 from ..tools.local import maybe_await
 from ..values import Json, fresh
-from .model import Answer, Request, Tell
+from .model import Answer, Request, Tell, ToolCall, ToolResult
 from .price import no_price
 
 Turn: TypeAlias = "str | Mapping[str, Any] | list[Any] | Answer | Exception | Callable[[Request], Any]"
 
 
-def wants(name: str, input: dict[str, Json] | None = None, id: str | None = None) -> dict[str, Any]:
+def wants(name: str, input: dict[str, Json] | None = None, id: str | None = None) -> ToolCall:
     """A call of a tool, by the name that the model knows it by."""
     return {"type": "tool_use", "id": id or "", "name": name, "input": input or {}}
 
@@ -75,7 +75,7 @@ class ScriptedModel:
         return block
 
 
-def results_in(request: Request) -> list[dict[str, Any]]:
+def results_in(request: Request) -> list[ToolResult]:
     """The tool results in the last message of a request."""
     last: Iterable[Any] = request.messages[-1]["content"] if request.messages else ()
     return [block for block in last if isinstance(block, Mapping) and block.get("type") == "tool_result"]  # type: ignore[misc]

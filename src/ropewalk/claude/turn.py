@@ -15,6 +15,8 @@ from typing import Any, Final
 from ..dialects.agent_blocks import RESULT_SIZE, rendered
 from ..dialects.agent_flow import ENDS, MODEL
 from ..errors import ModelError
+from ..tools.listener import Listener as CallListener
+from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
 from ..values import Json, closest
@@ -54,19 +56,31 @@ def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
         "One turn of the model in an agent's conversation.",
         {"type": "object"},
         namespace=id.namespace,
-        annotations={"timeout": LONGEST_TURN},
+        annotations={"timeout": LONGEST_TURN, "readOnlyHint": True},
         handler=Turns(client, toolbox),
     )
 
 
-class Turns:
-    """The handler: arguments as `agent_loop` gives them, a turn as `decide` makes it."""
+class Turns(Routed):
+    """The handler: arguments as `agent_loop` gives them, a turn as `decide` makes it.
+
+    Text and thinking are chunks of the call while the model still writes.
+    """
 
     def __init__(self, client: Callable[[], ModelClient], toolbox: Toolbox) -> None:
         self._client, self._toolbox = client, toolbox
         self._known: dict[tuple[str, ...], tuple[int, Cards]] = {}
 
-    async def __call__(
+    def route(self, flows: Flows, /) -> Route:
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            return await self._turn(**args, hear=on_progress if isinstance(on_progress, CallListener) else None)
+
+        return Route(send=send)
+
+    async def __call__(self, **args: Any) -> dict[str, Json]:
+        return await self._turn(**args)
+
+    async def _turn(
         self,
         *,
         options: Mapping[str, Any],
@@ -74,6 +88,7 @@ class Turns:
         messages: Sequence[Mapping[str, Any]] = (),
         trace: Sequence[Mapping[str, Any]] = (),
         totals: Mapping[str, Any] | None = None,
+        hear: CallListener | None = None,
     ) -> dict[str, Json]:
         tell = _listener.get()
         cards = self.cards(tools)
@@ -81,7 +96,7 @@ class Turns:
         if totals is None and _blank(messages):
             raise ModelError("the prompt is empty: nothing was asked")
         request = _request(options, cards, messages, trace)
-        answer = await _asked(self._client(), request, tell)
+        answer = await _asked(self._client(), request, tell, hear)
         _trace(answer)
         if options.get("cost_budget") is not None and answer.cost is None:
             raise no_price(answer.model or "the model")
@@ -147,11 +162,13 @@ def _choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, Any]:
     raise ModelError(f"tool_choice: {name!r} is none of the tools{hint}")
 
 
-async def _asked(client: ModelClient, request: Request, tell: Listener | None) -> Answer:
+async def _asked(client: ModelClient, request: Request, tell: Listener | None, hear: CallListener | None) -> Answer:
     """The answer, told as it comes; of one that breaks off, that what was told of it does not hold."""
     said: dict[str, list[str]] = {"text": [], "thinking": []}
 
     def piece_of(kind: str, piece: str) -> None:
+        if hear is not None:
+            hear.chunk({"type": kind, "text": piece})
         if tell is not None:
             said[kind].append(piece)
             tell({"type": kind, "text": piece})

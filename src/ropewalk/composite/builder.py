@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from ..check import ToolCard
 from ..dialects.composite import NAMESPACE, spec_problems
 from ..dialects.composite import compile_document as compile_composite
 from ..dialects.notation import Compiled
@@ -140,11 +141,15 @@ class ComposableToolBuilder:
             caller=self._caller,
             given=True,
         )
-        gives = output_of(compiled.flow, self._known)
+        gives = output_of(compiled, self._card)
         takes = input_schema_of(compiled.flow)
         tool = ComposableTool(name, description, takes, gives, namespace=NAMESPACE, handler=handler)
         self._built[name] = tool
         return tool
+
+    def _card(self, tool: str) -> ToolCard | None:
+        known = self._known(tool)
+        return ToolCard(known.input_schema, known.output_schema) if known is not None else None
 
     def _known(self, tool: str) -> Tool | None:
         return self._built.get(tool.removeprefix(_PREFIX)) or (self._tools(tool) if self._tools else None)

@@ -6,7 +6,9 @@ sees its own. On an app they are kept in its store, and a run of one is part of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..dialects.composite import compile_document as compile_composite
@@ -16,6 +18,7 @@ from ..fitting import check_input
 from ..frozen import dataclass
 from ..journal import Definition
 from ..ops import calls_of
+from ..schema import flaws
 from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..values import Json, check_json, closest, digest
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 KIND: Final = "workflow"
 """Of the definitions in a store."""
 OWN: Final = ("create_workflow", "run_workflow", "list_workflows")
+ANY: Final = "*"
+"""In `allow`: every tool, except those that make and run workflows."""
 _NAME: Final = "^[A-Za-z0-9_.-]{1,64}$"
 _STEP: Final[dict[str, Json]] = {
     "type": "object",
@@ -37,6 +42,7 @@ _STEP: Final[dict[str, Json]] = {
             "type": "object",
             "description": "The tool's arguments; $input.x, $prev.x and $steps[0].x are references.",
         },
+        "args": {"type": "object", "description": "The same as inputMapping."},
         "condition": {"type": "string", "description": "The step is skipped where this is false: $prev.count > 0"},
     },
     "required": ["tool"],
@@ -63,7 +69,7 @@ class Bounds:
             tool, path = node.op.tool, f"{node.meta.source}.tool"
             if tool in OWN:
                 found.append(Problem(path=path, message=f"{tool} cannot be used inside a workflow"))
-            elif tool not in self.allow:
+            elif ANY not in self.allow and tool not in self.allow:
                 hint = closest(tool, self.allow)
                 message = f"{tool} is not allowed here; allowed: {', '.join(sorted(self.allow)) or 'none'}"
                 found.append(Problem(path=path, message=message, suggestion=hint))
@@ -80,7 +86,8 @@ def workflow_tools(
 ) -> list[Tool]:
     """The tools `create_workflow`, `run_workflow` and `list_workflows` of one session.
 
-    `allow` names the tools that workflows may call, exactly. With a builder, workflows live as long as these tools
+    `allow` names the tools that workflows may call, exactly; `["*"]` allows every tool but these
+    three. With a builder, workflows live as long as these tools
     do; with an app they are stored, under the session's name.
     """
     if isinstance(allow, str):
@@ -119,16 +126,21 @@ class Desk:
 
     def __init__(self, bounds: Bounds, kept: MutableMapping[str, Any], build: Build) -> None:
         self.bounds, self.kept, self.build = bounds, kept, build
+        self.runs: Counter[str] = Counter()
+        """By workflow, how often it was run since these tools were made."""
 
     def tools(self) -> list[Tool]:
-        allowed = ", ".join(sorted(self.bounds.allow)) or "none"
+        allowed = "any" if ANY in self.bounds.allow else ", ".join(sorted(self.bounds.allow)) or "none"
         name: dict[str, Json] = {"type": "string", "pattern": _NAME}
         create: dict[str, Json] = {
             "type": "object",
             "properties": {
                 "name": name,
                 "description": {"type": "string"},
-                "inputSchema": {"type": "object", "description": "A JSON Schema of what it takes."},
+                "inputSchema": {
+                    "type": "object",
+                    "description": "A JSON Schema of its input, of any type; an object unless given.",
+                },
                 "steps": {"type": "array", "minItems": 1, "items": _STEP},
             },
             "required": ["name", "steps"],
@@ -136,7 +148,7 @@ class Desk:
         }
         run: dict[str, Json] = {
             "type": "object",
-            "properties": {"name": {"type": "string"}, "input": {"type": "object"}},
+            "properties": {"name": {"type": "string"}, "input": {"description": "What it takes; any JSON value."}},
             "required": ["name"],
             "additionalProperties": False,
         }
@@ -147,24 +159,36 @@ class Desk:
         none: dict[str, Json] = {"type": "object", "additionalProperties": False}
         return [
             Tool(OWN[0], said, create, handler=self.create),
-            Tool(OWN[1], "Run a workflow; its value is that of its last step.", run, handler=_Run(self)),
+            Tool(
+                OWN[1],
+                "Run a workflow. Gives the result of its last step, every step's, and how often it was run.",
+                run,
+                handler=_Run(self),
+            ),
             Tool(OWN[2], "The workflows there are.", none, annotations={"readOnlyHint": True}, handler=self.list),
         ]
 
     async def create(self, **args: Any) -> Json:
+        steps = [_step(step, f"steps[{i}]") for i, step in enumerate(args["steps"])]
         document = {"description": "", "inputSchema": {"type": "object"}, "mode": "compose", "strict": True, **args}
+        document["steps"] = steps
         problems = self.bounds.problems(document)
         if problems:
             raise InvalidFlow(problems)
         name = args["name"]
         if name not in self.kept and len(self.kept) >= self.bounds.max_workflows:
             raise ConfigError(f"there are {len(self.kept)} workflows already, and no more are allowed")
-        self.build(document)  # which refuses what cannot be a tool
+        if document_flaws := [
+            Problem(path=f"inputSchema{at}", message=why) for at, why in flaws(args.get("inputSchema", {}))
+        ]:
+            raise InvalidFlow(document_flaws)
+        self.build(_as_tool(document))  # which refuses what cannot be a tool
         self.kept[name] = document
+        self.runs.pop(name, None)
         return {"name": name, "steps": len(args["steps"])}
 
     async def list(self) -> Json:
-        return [_line(self.kept[name]) for name in sorted(self.kept)]
+        return [{**_line(self.kept[name]), "runCount": self.runs[name]} for name in sorted(self.kept)]
 
     def flow(self, name: str) -> FlowTool:
         """A workflow, looked at again: what is allowed now may be less than when it was made."""
@@ -174,9 +198,14 @@ class Desk:
         problems = self.bounds.problems(document)
         if problems:
             raise InvalidFlow(problems)
-        found = flow_of(self.build(document))
+        found = flow_of(self.build(_as_tool(document)))
         assert found is not None
         return found
+
+    def check_input(self, name: str, flow: FlowTool, input: Json) -> Json:
+        """Check an input against the workflow's own schema, whatever its type."""
+        schema = self.kept[name]["inputSchema"]
+        return check_input(replace(flow.flow, input_schema=schema), input)
 
 
 class _Run(Routed):
@@ -185,18 +214,41 @@ class _Run(Routed):
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
-    async def __call__(self, name: str, input: dict[str, Json] | None = None) -> Json:
+    async def __call__(self, name: str, input: Json = None) -> Json:
         return await self._run(name, input, None, None)
 
     def route(self, flows: Flows, /) -> Route:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self._run(args["name"], args.get("input"), flows, key)
+            return await self._run(args["name"], args.get("input"), flows, key, on_progress)
 
-        return Route(send=send, timeout=float("inf"), per_attempt=True)
+        return Route(send=send, timeout=float("inf"), per_attempt=True, waits=True)
 
-    async def _run(self, name: str, input: Json, flows: Flows, key: str | None) -> Json:
-        flow = self.desk.flow(name)
-        return value_of(await flow.run(check_input(flow.flow, input), flows or flow.engine, key))
+    async def _run(
+        self, name: str, input: Json, flows: Flows, key: str | None, on_progress: OnProgress | None = None
+    ) -> dict[str, Json]:
+        desk = self.desk
+        flow = desk.flow(name)
+        checked = desk.check_input(name, flow, input)
+        desk.runs[name] += 1
+        ended = await flow.run(checked, flows or flow.engine, key, on_progress)
+        return {"result": value_of(ended, flow.kind), "steps": ended["steps"], "runCount": desk.runs[name]}
+
+
+def _step(step: Mapping[str, Json], path: str) -> dict[str, Json]:
+    """A step with its arguments as `inputMapping`, which `args` is another name of."""
+    if "args" not in step:
+        return dict(step)
+    if "inputMapping" in step:
+        raise InvalidFlow(
+            [Problem(path=f"{path}.args", message="is inputMapping under another name; give one of them")]
+        )
+    return {**{key: value for key, value in step.items() if key != "args"}, "inputMapping": step["args"]}
+
+
+def _as_tool(document: dict[str, Json]) -> dict[str, Json]:
+    """The document that becomes a tool. Tools take objects; another input is checked by `Desk.check_input`."""
+    kind = document["inputSchema"].get("type")
+    return document if kind == "object" else {**document, "inputSchema": {"type": "object"}}
 
 
 def _line(document: Mapping[str, Json]) -> dict[str, Json]:

@@ -17,6 +17,7 @@ from ..errors import ConfigError, InvalidFlow, Place
 from ..source import Lines, decoded, is_file
 from ..values import MAX_DEPTH, closest
 from .settings import MODES
+from .workplace import CATCH_UP
 
 Check: TypeAlias = Callable[[Any], bool]
 
@@ -51,6 +52,10 @@ def _amount(value: Any) -> bool:
 
 def _flag(value: Any) -> bool:
     return isinstance(value, bool)
+
+
+def _catch_up(value: Any) -> bool:
+    return value in CATCH_UP
 
 
 def _depth(value: Any) -> bool:
@@ -99,6 +104,7 @@ WORDS: Final[dict[Check, str]] = {
     _sync: '"normal" or "full"',
     _engine: '"local" or "dbos"',
     _mode: f"one of {', '.join(MODES)}",
+    _catch_up: f"one of {', '.join(CATCH_UP)}",
 }
 SERVER_KEYS: Final[dict[str, Check]] = {
     "command": is_text,
@@ -133,7 +139,7 @@ SCHEDULE_KEYS: Final[dict[str, Check]] = {
     "input": _anything,
     "timezone": is_text,
     "queue": is_text,
-    "catch_up": _flag,
+    "catch_up": _catch_up,
 }
 SECTIONS: Final[dict[str, dict[str, Check]]] = {
     "tools": {"modules": _texts},
@@ -146,7 +152,13 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "instructions": is_text,
     },
     "store": {"url": is_text, "sync": _sync, "engine": _engine, "retention": _retention},
-    "workers": {"concurrency": _count, "lease": _seconds, "grace": _seconds, "recoveries": _count},
+    "workers": {
+        "concurrency": _count,
+        "lease": _seconds,
+        "grace": _seconds,
+        "recoveries": _count,
+        "longest_block": _seconds,
+    },
     "claude": {
         "model": is_text,
         "base_url": is_text,

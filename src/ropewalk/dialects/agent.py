@@ -122,6 +122,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         warnings=(),
         render=Rendering(name, given.get("result_size") or RESULT_SIZE),
         typed_at="output_schema",
+        output_schema=given.get("output_schema", {"type": "string"}),
     )
 
 
@@ -220,5 +221,11 @@ def _error(error: Exception | None) -> Json:
         # Of a limit there is no node to be named: the whole of it came to no end.
         node = None if error.kind == Unfinished.__name__ else error.node
         often = f" (asked {error.attempts} times)" if error.tool == MODEL and error.attempts > 1 else ""
-        return {"nodeId": node, "tool": error.tool, "message": error.message + often, "kind": error.kind}
+        return {
+            "nodeId": node,
+            "tool": error.tool,
+            "message": error.message + often,
+            "kind": error.kind,
+            **({"ran": True} if error.ran else {}),
+        }
     return None if error is None else {"nodeId": None, "message": str(error), "kind": type(error).__name__}

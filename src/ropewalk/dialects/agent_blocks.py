@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from ..content import about_of, parts_in, to_mcp
 from ..values import Json
 
 RESULT_SIZE: Final = 100_000
@@ -73,10 +74,25 @@ def result(outcome: Mapping[str, Any], size: int = RESULT_SIZE) -> dict[str, Any
         return {"content": _cut(_text(error), size), "is_error": True}
     parts = outcome.get("content")
     if isinstance(parts, list):
-        blocks = _within([_block(part) for part in parts if isinstance(part, Mapping)], size)
+        blocks = _within([_block(part) for part in parts if isinstance(part, (Mapping, str))], size)
         return {"content": blocks or NO_TEXT}
     value = outcome.get("value")
+    if found := _shown(value):
+        return {"content": _within(found, size)}
     return {"content": _cut(_text(value), size) if value is not None else NO_TEXT}
+
+
+def _shown(value: Json) -> list[dict[str, Any]]:
+    """A value with parts of content as blocks: a list of texts and parts in its order, any other value as its JSON and
+    then each part once. Nothing for a value without any."""
+    inside = list(parts_in(value))
+    if not inside:
+        return []
+    listed = value if isinstance(value, list) else [value]
+    if all(isinstance(item, str) or about_of(item) is not None for item in listed):
+        return [_block(item) for item in listed]
+    once = {orjson.dumps(about): about for about in inside}
+    return [_said(_text(value)), *(_block(to_mcp(about)) for about in once.values())]
 
 
 def _text(value: Json) -> str:
@@ -103,8 +119,13 @@ def _within(blocks: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
     return found
 
 
-def _block(part: Mapping[str, Any]) -> dict[str, Any]:
-    """One part of an MCP result."""
+def _block(part: Mapping[str, Any] | str) -> dict[str, Any]:
+    """One part of a result: a text, a part of content, or a content block of MCP."""
+    if isinstance(part, str):
+        return _said(part or NO_TEXT)
+    about = about_of(part)
+    if about is not None:
+        part = to_mcp(about)
     kind, mime = part.get("type"), str(part.get("mimeType") or "")
     if kind == "text":
         return _said(_text(part.get("text")) or NO_TEXT)

@@ -22,6 +22,11 @@ APPROVAL: Final = "ropewalk:approval"
 MAX_ROUNDS: Final = 20
 ENDS: Final = ("end_turn", "stop_sequence")
 """Why a model ends that has said what it had to say."""
+RAN: Final = (
+    ". The tool did run, and whatever it does has been done; only its result was rejected. "
+    "Do not call it again with these arguments unless repeating its effects is intended."
+)
+"""What a model is told of a call that took effect although its result cannot be used."""
 _RETRY: Final = Policy(retry=Retry(attempts=3, delay=0.5, factor=2.0))
 _HIDDEN: Final = Meta(hidden=True)
 
@@ -120,7 +125,9 @@ class _Arms:
 
     def arm(self, i: int, tool: str, name: str) -> Graph:
         """A call whose failure is an answer, too; one that is to be approved only when somebody has said yes."""
-        failed = Policy(on_error=OnError(value=_object({"error": Ref("error", ("message",))})))
+        message = Ref("error", ("message",))
+        noted = Fn("?:", (Fn("==", (Ref("error", ("ran",)), Lit(True))), Fn("${}", (message, Lit(RAN))), message))
+        failed = Policy(on_error=OnError(value=_object({"error": noted})))
         meta = Meta(source=f"{self.path}[{i}]", labels={"tool": ""}, name=tool)
         args = Ref("item", ("input",))
         call = Node(

@@ -37,6 +37,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         document=chain.to_dict(),
         flow=flow,
         warnings=tuple(compiler.warnings),
+        value_from="nodes" if chain.fields["mode"] == "loop" else "result",
         render=Rendering(str(chain.fields["id"]), flow.body.nodes[0] if chain.fields["mode"] == "loop" else None),
     )
 

@@ -118,4 +118,5 @@ def _entries(failed: NodeFailed, known: bool) -> list[dict[str, Json]]:
     node = failed.node if known else None
     if failed.problems:
         return mismatches(failed.problems, node)
-    return [entry_of(failed.message, path=failed.node, nodeId=node, tool=failed.tool, kind=failed.kind)]
+    ran: dict[str, Any] = {"ran": True} if failed.ran else {}
+    return [entry_of(failed.message, path=failed.node, nodeId=node, tool=failed.tool, kind=failed.kind, **ran)]

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from ..values import Json
-from . import chain, composite, composite_steps, composition
+from . import chain, composite, composite_steps, composition, runchain_document
 from . import fields as f
 from .fields import Checker, OneOf, camel, snake
 
@@ -70,10 +70,16 @@ def _composite() -> dict[str, Json]:
     return {**made, "anyOf": [some, {"required": ["kind"], "properties": {"kind": {"const": "composite"}}}]}
 
 
+def _runchain() -> dict[str, Json]:
+    step = _object(runchain_document.STEP_FIELDS, {"toolId": _OF[f.name]}, None, ("toolId",))
+    return _object(runchain_document.FIELDS, {"steps": {"type": "array", "items": step}}, "runchain", ("steps",))
+
+
 _NODE: Final = {"$ref": "#/$defs/node"}
 _NODES: Final = {"anyOf": [{"type": "array", "items": _NODE}, _NODE]}
 _MADE: Final[Mapping[str, Callable[[], dict[str, Json]]]] = {
     "chain": _chain, "composite": _composite, "composition": _composition,
+    "runchain": _runchain,
 }  # fmt: skip
 
 

@@ -17,8 +17,9 @@ from ..frozen import dataclass
 from ..state import REDUCERS, has_type, json_type
 from ..values import Json
 from . import fields as f
-from .experience_nodes import ExperienceNode, identifier, list_of, node_of, object_of
-from .fields import Checker, Report, join, known_keys, say
+from .experience_nodes import SCOPES, ExperienceNode, identifier, list_of, node_of
+from .fields import Checker, Report, join, known_keys, object_of, say
+from .nodes import is_schema
 
 CONCURRENCY: Final = 4
 MAX_ITERS: Final = 100
@@ -44,16 +45,29 @@ DOCUMENT: Final[dict[str, Checker]] = {
     "runtime": f.anything,
     "state": f.anything,
     "graph": f.anything,
+    "inputSchema": f.mapping,
+    "state_scope": f.one_of(SCOPES),
+    "files": f.mapping,
     "kind": f.text,
 }
 RUNTIME: Final[dict[str, Checker]] = {"concurrency": f.positive, "env": f.names}
-STATE: Final[dict[str, Checker]] = {"schema": f.mapping}
+STATE: Final[dict[str, Checker]] = {"schema": f.mapping, "store": f.name}
 FIELD: Final[dict[str, Checker]] = {
     "type": f.one_of((*TYPES, ANY)),
     "merge": f.one_of(tuple(REDUCERS)),
     "default": f.anything,
     "description": f.text,
 }
+KEYWORDS: Final = frozenset((
+    "$ref", "$defs", "$comment", "title", "examples", "deprecated", "readOnly", "writeOnly", "format", "enum",
+    "const", "items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
+    "additionalItems", "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+    "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies", "minLength",
+    "maxLength", "pattern", "contentEncoding", "contentMediaType", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "unevaluatedItems",
+    "unevaluatedProperties"
+))  # fmt: skip
+"""The keywords of JSON Schema that a state field may have besides `type`, `default` and `description`."""
 PHASE: Final[dict[str, Checker]] = {"id": f.name, "title": f.text}
 GRAPH: Final[dict[str, Checker]] = {
     "nodes": f.anything,
@@ -67,6 +81,7 @@ LOOP: Final[dict[str, Checker]] = {
     "body": f.names,
     "until": f.condition,
     "max_iters": f.positive,
+    "budget": f.number,
     "phase": f.name,
 }
 PIPELINE: Final[dict[str, Checker]] = {"id": identifier, "items": f.anything, "stages": f.anything, "phase": f.name}
@@ -87,7 +102,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ExperienceDocument:
-    """An experience as read; `problems` is empty when it is sound so far."""
+    """An experience as read; `problems` is empty when it is sound so far.
+
+    `schema` has what is declared of each state field, its JSON Schema keywords included.
+    """
 
     fields: dict[str, Json]
     schema: dict[str, dict[str, Json]]
@@ -112,6 +130,12 @@ class ExperienceDocument:
         return int(self.fields.get("runtime", {}).get("concurrency", CONCURRENCY))
 
     @property
+    def files(self) -> dict[str, str]:
+        """The texts of the files that nodes name as prompts, skills and schemas, by path."""
+        found = self.fields.get("files") or {}
+        return {path: text for path, text in found.items() if isinstance(text, str)}
+
+    @property
     def env(self) -> tuple[str, ...]:
         return tuple(self.fields.get("runtime", {}).get("env", ()))
 
@@ -127,6 +151,11 @@ def read(config: Mapping[str, Json]) -> ExperienceDocument:
         given["runtime"] = object_of(given["runtime"], RUNTIME, "runtime", report)
         _env_names(given["runtime"].get("env", ()), report)
     document = ExperienceDocument(given, _schema(given, report), problems=report)
+    if "inputSchema" in given and not is_schema(given["inputSchema"], "inputSchema", report):
+        del given["inputSchema"]
+    if isinstance(given.get("state"), Mapping) and given["state"].get("store") is not None:
+        message = "is not used: the state of a run is in the store of the run; --keep-state carries it over"
+        say(document.warnings, "state.store", message)
     _phases(document)
     if "graph" in given:
         _graph(document)
@@ -148,10 +177,25 @@ def _schema(given: dict[str, Json], report: Report) -> dict[str, dict[str, Json]
         path = f"state.schema.{name}"
         if not name:
             say(report, path, "a state field needs a name")
-        declared = object_of(value, FIELD, path, report, required=("type",), nulls=("default",))
+        declared = _field(value, path, report)
         found[name] = declared
         _fits(declared, path, report)
     return found
+
+
+def _field(value: Json, path: str, report: Report) -> dict[str, Json]:
+    """One field of the state: how it is written, and any other keyword of JSON Schema."""
+    if not isinstance(value, Mapping):
+        return object_of(value, FIELD, path, report)
+    keywords = {key: inner for key, inner in value.items() if key in KEYWORDS or key.startswith("x-")}
+    rest = {key: inner for key, inner in value.items() if key not in keywords}
+    declared = object_of(rest, {**FIELD, **dict.fromkeys(KEYWORDS, f.anything)}, path, report, nulls=("default",))
+    if "type" not in declared and not keywords:
+        say(report, join(path, "type"), "required")
+    checked = {key: inner for key, inner in keywords.items() if key != "$ref"}  # a file that nobody reads
+    if checked and not is_schema(checked, path, report):
+        return declared
+    return {**declared, **checked}
 
 
 def _fits(declared: dict[str, Json], path: str, report: Report) -> None:
@@ -186,7 +230,10 @@ def _graph(document: ExperienceDocument) -> None:
     for path, value in list_of(graph.get("edges"), "graph.edges", report):
         document.edges.append(Part(path, object_of(value, EDGE, path, report, required=("from", "to"))))
     for path, value in list_of(graph.get("loops"), "graph.loops", report):
-        document.loops.append(Part(path, object_of(value, LOOP, path, report, required=("id", "body"))))
+        loop = object_of(value, LOOP, path, report, required=("id", "body"))
+        if "budget" in loop:
+            say(document.warnings, join(path, "budget"), "is not enforced; max_iters bounds a loop")
+        document.loops.append(Part(path, loop))
     for path, value in list_of(graph.get("pipelines"), "graph.pipelines", report):
         fields = object_of(value, PIPELINE, path, report, required=("id", "items", "stages"))
         document.pipelines.append(Part(path, fields, _stages(document, fields, join(path, "stages"))))

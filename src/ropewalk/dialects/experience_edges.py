@@ -45,11 +45,12 @@ class Way:
 
 
 def edges_by_region(
-    parts: list[Part], homes: Mapping[str, Part | None], groups: Mapping[str, str], report: Report
+    parts: list[Part], homes: Mapping[str, Part | None], stages: Mapping[str, tuple[str, int]], report: Report
 ) -> dict[str, list[Edge]]:
     """The edges of each region by the id of its loop ("" at the top), those that lead nowhere reported.
 
-    `homes` gives for everything that has an id the loop or pipeline around it, `groups` what kind each of those is.
+    `homes` gives for everything that has an id the loop or pipeline around it, `stages` the pipeline and the position
+    of each stage. An edge that names a stage connects its pipeline.
     """
     found: dict[str, list[Edge]] = {}
     for part in parts:
@@ -59,27 +60,41 @@ def edges_by_region(
             if end and end not in homes:
                 say(report, join(part.path, key), f"names no node here: {end!r}", closest(end, homes))
                 sound = False
-        if not sound or not _connects(part, ends[0], ends[1], homes, groups, report):
+        if not sound or _is_order_of_stages(part, ends, stages, report):
             continue
-        home = homes[ends[0]]
-        edge = Edge(part.path, ends[0], ends[1], str(part.fields["when"]) if "when" in part.fields else None)
+        source, target = (stages[end][0] if end in stages else end for end in ends)
+        if not _connects(part, source, target, homes, report):
+            continue
+        home = homes[source]
+        edge = Edge(part.path, source, target, str(part.fields["when"]) if "when" in part.fields else None)
         found.setdefault(home.id if home is not None else "", []).append(edge)
     return found
 
 
-def _connects(
-    part: Part, source: str, target: str, homes: Mapping[str, Part | None], groups: Mapping[str, str], report: Report
-) -> bool:
+def _is_order_of_stages(part: Part, ends: list[str], stages: Mapping[str, tuple[str, int]], report: Report) -> bool:
+    """Return True for an edge between two stages of one pipeline, which adds nothing to their order.
+
+    An edge that contradicts the order or has a condition is a problem.
+    """
+    source, target = (stages.get(end) for end in ends)
+    if source is None or target is None or source[0] != target[0]:
+        return False
+    if ends[0] == ends[1]:
+        say(report, part.path, f"these nodes wait for each other: {ends[0]} -> {ends[0]}")
+    elif source[1] > target[1]:
+        said = f"{ends[0]!r} comes after {ends[1]!r} in the stages of the pipeline {source[0]!r}"
+        say(report, part.path, f"{said}; change the order of its stages")
+    elif "when" in part.fields:
+        said = f"the stages of the pipeline {source[0]!r} run in their order, without conditions between them"
+        say(report, join(part.path, "when"), said)
+    return True
+
+
+def _connects(part: Part, source: str, target: str, homes: Mapping[str, Part | None], report: Report) -> bool:
     if source == target:
         say(report, part.path, f"these nodes wait for each other: {source} -> {source}")
         return False
     inside = [(id, home) for id in (source, target) if (home := homes[id]) is not None]
-    for id, home in inside:
-        if groups[home.id] == "pipeline":
-            key = "from" if id == source else "to"
-            say(report, join(part.path, key), f"{id!r} is a stage of the pipeline {home.id!r}, whose stages run in "
-                "their order; edges name the pipeline", home.id)  # fmt: skip
-            return False
     if homes[source] is not homes[target]:
         id, home = inside[0]
         key = "from" if id == source else "to"

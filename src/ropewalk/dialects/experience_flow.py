@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from ..errors import ExpressionError, Problem
 from ..expr import lift
-from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
+from ..expr.ast import NULL, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
 from ..ops import Call, Compute, Loop, Map, Sleep, Wait
 from ..values import Json, closest
-from .agent import agent_options
-from .agent_flow import agent_loop
 from .experience import ANY, CONCURRENCY, MAX_ITERS, ExperienceDocument, Part
 from .experience_edges import OK, Edge, Way, edges_by_region, ways
-from .experience_nodes import ExperienceNode, path_in, retry_of
+from .experience_input import input_of
+from .experience_models import ModelNodes, quoted
+from .experience_nodes import MODELS, SHARED_STATE, ExperienceNode, path_in, retry_of
 from .fields import Report, join, say
 
 ROOTS: Final = frozenset(("input", "state", "output", "item", "index", "iteration", "error", "secret"))
@@ -39,7 +40,7 @@ LABELS: Final = {
     "sleep": "delay",
     "policy.on_error.value": "on_error.value",
 }
-TOOL_FIELD: Final = {"tool": "impl", "experience": "impl", "dataset": "source", "call": "tool"}
+TOOL_FIELD: Final = {"tool": "impl", "experience": "impl", "dataset": "source", "call": "tool", "cli-agent": "provider"}
 LOOP_LABELS: Final = {"again": "until", "limit": "max_iters"}
 PIPELINE_LABELS: Final = {"items": "items"}
 ROUND: Final = ".round"  # what the node that a for_each repeats is called, after the for_each
@@ -55,23 +56,25 @@ class ExperienceCompiler:
         self.groups = {part.id: "pipeline" for part in document.pipelines}
         self.groups |= {part.id: "loop" for part in document.loops}
         self.homes: dict[str, Part | None] = {}
+        self.models = ModelNodes(self)
 
     def flow(self) -> Flow:
         document = self.document
         self._ids()
         self._homes()
         self._names()
-        edges = edges_by_region(document.edges, self.homes, self.groups, self.problems)
+        held = [(part, i, id) for part in document.pipelines for i, id in enumerate(part.stages)]
+        stages = {id: (part.id, i) for part, i, id in held if self.homes.get(id) is part}
+        edges = edges_by_region(document.edges, self.homes, stages, self.problems)
         loops = {part.id: self._loop(part, edges.get(part.id, [])) for part in document.loops}
         pipelines = {part.id: self._pipeline(part) for part in document.pipelines}
         top = [id for id, home in self.homes.items() if home is None]
         made = {**loops, **pipelines}
         nodes = self._region(top, edges.get("", []), made)
-        return Flow(
-            name=document.name,
-            body=Graph(nodes=nodes, limit=document.concurrency),
-            state={name: _channel(declared) for name, declared in document.schema.items()},
-        )
+        body = Graph(nodes=nodes, limit=document.concurrency)
+        state = {name: _channel(declared) for name, declared in document.schema.items()}
+        schema, begun = input_of(document, body, state)
+        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=begun)
 
     # --- what has which name ------------------------------------------------------------------
 
@@ -197,7 +200,7 @@ class ExperienceCompiler:
         one = Node(
             id=own,
             op=self._op(node, own, way, item or node.each),
-            result=Ref("out", (own, "answer")) if node.kind == "agent" else None,
+            result=Ref("out", (own, "answer")) if node.kind in ("agent", "skill") else None,
             writes=self._writes(node, own),
             policy=self._policy(node),
             meta=about,
@@ -211,8 +214,10 @@ class ExperienceCompiler:
         return _reached(Node(id=node.id, op=Map(items=items, body=body, limit=limit), when=when, meta=about), way)
 
     def _op(self, node: ExperienceNode, own: str, way: Way, item: bool) -> Op:
-        if node.kind == "agent":
-            return self._agent(node, own)
+        if node.kind in ("agent", "skill"):
+            return self.models.agent(node, own, way.before)
+        if node.kind == "cli-agent":
+            return self.models.program(node, way.before)
         if node.kind == "value":
             return Compute(value=self.value(node.get("value"), join(node.path, "value")))
         if node.kind == "delay":
@@ -227,22 +232,16 @@ class ExperienceCompiler:
         if node.kind == "call":
             return Call(tool=str(node.get("tool", "")), args=args)
         if node.kind == "experience":
-            return Call(tool=f"experience:{node.get('impl', '')}", args=args)
+            shared = Obj(((SHARED_STATE, Ref("state")),)) if self._shares(node) else None
+            return Call(tool=f"experience:{_directory(str(node.get('impl', '')))}", args=args, also=shared)
         given: list[tuple[str, Expr]] = [
             ("_state", Ref("state")),
             ("_edge_inputs", Obj(tuple((id, self.edge_output(id)) for id in way.before))),
         ]
         if item:
-            given += [("_item", Ref("item")), ("_item_index", Ref("index"))]
+            given += [(name, Ref("item")) for name in ("_item", "$item")]
+            given += [(name, Ref("index")) for name in ("_item_index", "$index")]
         return Call(tool=f"impl:{node.get('impl', '')}", args=args, also=Obj(tuple(given)))
-
-    def _agent(self, node: ExperienceNode, own: str) -> Loop:
-        """The loop of an agent as one node, which fails where the model came to no end."""
-        given = {key: node.fields[key] for key in ("output_schema", "max_rounds") if key in node.fields}
-        start = Arr((Obj((("role", Lit("user")), ("content", self.value(node.get("prompt"), f"{node.path}.prompt")))),))
-        tools = tuple(dict.fromkeys(node.get("tools", ())))
-        options = {**agent_options(given), "must_end": True}
-        return agent_loop(options, tools, start, path=join(node.path, "tools"), within=f"{own}.", name=node.id)
 
     def _wait(self, node: ExperienceNode) -> Wait:
         timeout = node.get("timeout")
@@ -261,11 +260,28 @@ class ExperienceCompiler:
     def _writes(self, node: ExperienceNode, own: str) -> Expr | None:
         if node.kind == "tool":
             return Ref("out", (own, "state_delta"))
+        if node.kind in MODELS:
+            return self.models.writes(node, own)
         fields = node.get("writes", [])
+        if fields and self._shares(node):
+            return self._shared_writes(node, own, fields)
         if not fields or fields[0] not in self.document.schema:  # which has been reported
             return None
         way: Path = ("finalState",) if node.kind == "experience" else _output(node)
         return Obj(((str(fields[0]), Ref("out", (own, *way))),))
+
+    def _shares(self, node: ExperienceNode) -> bool:
+        scope = node.get("state_scope") or self.document.fields.get("state_scope")
+        return node.kind == "experience" and scope == "shared"
+
+    def _shared_writes(self, node: ExperienceNode, own: str, fields: list[str]) -> Expr:
+        """Each field gets the one of the same name, which began with it: so it is replaced, never merged."""
+        for i, name in enumerate(fields):
+            merge = self.document.schema.get(name, {}).get("merge", "last_wins")
+            if merge != "last_wins":
+                message = f"{name!r} comes back from a shared state whole, and {merge} would merge it twice"
+                say(self.problems, f"{node.path}.writes[{i}]", message)
+        return Fn("pick", (Ref("out", (own, "finalState")), Lit([quoted(name) for name in fields])))
 
     def edge_output(self, id: str) -> Expr:
         """What `$output.ID` and the `_edge_inputs` of its successors are."""
@@ -279,6 +295,12 @@ class ExperienceCompiler:
     def value(self, value: Json, path: str) -> Expr:
         """JSON with references in it."""
         return self._bound(lift(value, ROOTS, path=path, problems=self.problems))
+
+    def reference(self, text: str) -> Expr | None:
+        """The value of a text such as `$item.id`; None where it is no reference."""
+        problems: Report = []
+        found = lift(text, ROOTS, problems=problems)
+        return None if problems else self._bound(found)
 
     def expression(self, text: Json, path: str) -> Expr:
         """A condition's text."""
@@ -349,12 +371,18 @@ def _policy(node: ExperienceNode) -> Policy:
 
 
 def _channel(declared: dict[str, Json]) -> Channel:
+    schema = {key: value for key, value in declared.items() if key not in ("merge", "default", "description")}
     return Channel(
-        schema={"type": declared["type"]} if declared.get("type") not in (None, "", ANY) else None,
+        schema=schema if schema.get("type") not in (None, "", ANY) else None,
         reduce=str(declared.get("merge") or "last_wins"),
         initial=declared.get("default"),
         present="default" in declared,
     )
+
+
+def _directory(impl: str) -> str:
+    """The directory of an experience that `impl` names, or the `experience.yaml` in it."""
+    return re.sub(r"(?:^|/)experience\.(?:yaml|yml|json)$", "", impl) or "."
 
 
 def _objects(value: Json) -> Iterable[dict[str, Json]]:

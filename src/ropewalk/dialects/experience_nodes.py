@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from ..expr.ast import Path
@@ -11,11 +11,16 @@ from ..expr.paths import walk
 from ..frozen import dataclass
 from ..values import Json
 from . import fields as f
-from .fields import Checker, Report, join, known_keys, say
+from .experience_source import source_of
+from .fields import Checker, Report, join, object_of, say
 from .nodes import is_schema
 
-KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "wait", "value", "delay")
-GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "_env")
+KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "skill", "cli-agent", "wait", "value", "delay")
+PROVIDERS: Final = ("claude-code", "codex", "gemini")
+SCOPES: Final = ("isolated", "shared")
+SHARED_STATE: Final = "_shared_state"
+"""The argument in which an experience gets the state of the one that runs it, where it shares that."""
+GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "$item", "$index", "_env")
 """What a module is given beside its own arguments, under these names."""
 POLICIES: Final = ("fail_run", "skip", "retry", "continue", "fallback")
 BACKOFFS: Final = ("linear", "exponential")
@@ -65,7 +70,16 @@ NODE: Final[dict[str, Checker]] = {
     "prompt": f.name,
     "tools": f.names,
     "output_schema": f.anything,
+    "schema": f.anything,
+    "model": f.name,
+    "inputs": f.mapping,
     "max_rounds": f.positive,
+    "provider": f.one_of(PROVIDERS),
+    "output_format": f.one_of(("text", "json")),
+    "timeout_ms": f.positive,
+    "workdir": f.name,
+    "extra_args": f.names,
+    "state_scope": f.one_of(SCOPES),
     "event": f.name,
     "approval": f.name,
     "timeout": f.number,
@@ -73,27 +87,53 @@ NODE: Final[dict[str, Checker]] = {
     "value": f.anything,
     "delay": f.number,
 }
+MODELS: Final = ("agent", "skill", "cli-agent")
+"""The kinds that ask a model, one of them through a program."""
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
-    "impl": ("tool", "experience"),
-    "args": ("tool", "call", "experience"),
+    "impl": ("tool", "experience", "skill"),
+    "args": ("tool", "call", "experience", *MODELS),
     "source": ("dataset",),
     "tool": ("call",),
     "output": ("call",),
-    "prompt": ("agent",),
-    "tools": ("agent",),
-    "output_schema": ("agent",),
-    "max_rounds": ("agent",),
+    "prompt": ("agent", "cli-agent"),
+    "tools": ("agent", "skill"),
+    "output_schema": MODELS,
+    "schema": MODELS,
+    "model": MODELS,
+    "inputs": ("skill",),
+    "max_rounds": ("agent", "skill"),
+    "provider": ("cli-agent",),
+    "output_format": ("cli-agent",),
+    "timeout_ms": ("cli-agent",),
+    "workdir": ("cli-agent",),
+    "extra_args": ("cli-agent",),
+    "state_scope": ("experience",),
     "event": ("wait",),
     "approval": ("wait",),
     "timeout": ("wait",),
     "value": ("value",),
     "delay": ("delay",),
 }
-NEEDED: Final = {"tool": "impl", "dataset": "source", "call": "tool", "experience": "impl", "agent": "prompt"}
-NEEDED.update({"value": "value", "delay": "delay"})
-WRITES: Final = {"dataset": (1, 1), "call": (0, 1), "experience": (0, 1), "agent": (0, 1), "wait": (0, 1)}
-WRITES.update({"value": (0, 1), "delay": (0, 0)})
-"""How many fields of the state a node of this kind writes, at least and at most."""
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "tool": ("impl",),
+    "dataset": ("source",),
+    "call": ("tool",),
+    "experience": ("impl",),
+    "agent": ("prompt",),
+    "skill": ("impl",),
+    "cli-agent": ("provider", "prompt"),
+    "value": ("value",),
+    "delay": ("delay",),
+}
+WRITES: Final = {
+    "dataset": (1, 1),
+    "call": (0, 1),
+    "experience": (0, 1),
+    "wait": (0, 1),
+    "value": (0, 1),
+    "delay": (0, 0),
+}
+"""How many fields of the state a node of this kind writes, at least and at most; the others write any number."""
 
 FOR_EACH: Final[dict[str, Checker]] = {"source": f.anything, "concurrency": f.positive}
 ON_ERROR: Final[dict[str, Checker]] = {
@@ -105,18 +145,6 @@ ON_ERROR: Final[dict[str, Checker]] = {
 }
 OF_POLICY: Final = {"value": "fallback"}
 """The fields of an error policy that are not for `retry`."""
-SOURCES: Final = {
-    "file": ("format",),
-    "sqlite": ("query",),
-    "http": ("format",),
-    "mcp-resource": ("server",),
-}
-"""Where a dataset comes from, and what else is said about it."""
-NEEDS: Final = {"sqlite": "query", "mcp-resource": "server"}
-SOURCE: Final[dict[str, Checker]] = {
-    **dict.fromkeys(("file", "sqlite", "http", "mcp-resource", "query", "server"), f.name),
-    "format": f.one_of(("csv", "json", "jsonl")),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,29 +170,6 @@ class ExperienceNode:
         return self.fields.get(key, default)
 
 
-def object_of(
-    value: Json,
-    known: Mapping[str, Checker],
-    path: str,
-    report: Report,
-    *,
-    required: tuple[str, ...] = (),
-    nulls: tuple[str, ...] = (),
-    what: str = "an object",
-) -> dict[str, Json]:
-    """The fields of an object, each checked; null counts as not given but where it is in `nulls`."""
-    if not isinstance(value, Mapping):
-        say(report, path, f"must be {what}, not {f.kind(value)}")
-        return {}
-    given = {k: v for k, v in known_keys(value, known, path, report).items() if v is not None or k in nulls}
-    for key, item in given.items():
-        given[key] = known[key](item, join(path, key), report)
-    for key in required:
-        if key not in given:
-            say(report, join(path, key), "required")
-    return given
-
-
 def list_of(value: Json, path: str, report: Report) -> Iterator[tuple[str, Json]]:
     """The elements of a list, each with its path; null counts as none."""
     if value is not None and not isinstance(value, list):
@@ -182,21 +187,37 @@ def node_of(value: Json, path: str, report: Report, what: str = "an object") -> 
     if "for_each" in given:
         given["for_each"] = object_of(given["for_each"], FOR_EACH, join(path, "for_each"), report, required=("source",))
     if "source" in given:
-        given["source"] = _source(given["source"], join(path, "source"), report)
-    if "output_schema" in given and not is_schema(given["output_schema"], join(path, "output_schema"), report):
-        del given["output_schema"]
+        given["source"] = source_of(given["source"], join(path, "source"), report)
+    _one_schema(given, path, report)
     node = ExperienceNode(path, given)
     if node.kind:
         _fits(node, report)
     return node
 
 
+def _one_schema(given: dict[str, Json], path: str, report: Report) -> None:
+    """`schema` is another word for `output_schema`; the text of either is the path of a file with the schema."""
+    key = "output_schema" if "output_schema" in given else "schema"
+    if key not in given:
+        return
+    if "schema" in given and key != "schema":
+        say(report, join(path, "schema"), "is another name of output_schema; give one of them")
+        del given["schema"]
+    if isinstance(given[key], str):
+        given["output_schema"] = f.name(given[key], join(path, key), report)
+    elif is_schema(given[key], join(path, key), report):
+        given["output_schema"] = given[key]
+    else:
+        del given[key]
+    given.pop("schema", None)
+
+
 def _fits(node: ExperienceNode, report: Report) -> None:
     """Fields that the node's kind needs, or has no use for."""
     kind = node.kind
-    needed = NEEDED.get(kind)
-    if needed is not None and needed not in node.fields:
-        say(report, join(node.path, needed), f"required for {_a(kind)} node")
+    for needed in NEEDED.get(kind, ()):
+        if needed not in node.fields:
+            say(report, join(node.path, needed), f"required for {_a(kind)} node")
     for key in node.fields:
         kinds = ONLY_FOR.get(key)
         if kinds is not None and kind not in kinds:
@@ -210,9 +231,16 @@ def _fits(node: ExperienceNode, report: Report) -> None:
         say(report, node.path, "a wait node needs either event or approval")
     writes = node.get("writes", [])
     least, most = WRITES.get(kind, (0, len(writes)))
+    if kind == "experience":
+        most = max(most, len(writes) * (node.get("state_scope") == "shared"))  # each gets the one of its name
+    elif kind in MODELS and "output_schema" not in node.fields and node.get("output_format") != "json":
+        most = 1  # a text goes to one field
     if not least <= len(writes) <= most:
         said = "exactly one field" if least == most else "at most one field"
-        say(report, join(node.path, "writes"), f"{_a(kind)} node writes {said} of the state, not {len(writes)}")
+        instead = "; with a schema it writes several" if kind in MODELS else ""
+        say(
+            report, join(node.path, "writes"), f"{_a(kind)} node writes {said} of the state, not {len(writes)}{instead}"
+        )
 
 
 def _a(kind: str) -> str:
@@ -234,26 +262,6 @@ def _on_error(value: Json, path: str, report: Report) -> dict[str, Json]:
             say(report, join(path, key), f"only the policy {of} has {key}, this one is {given['policy']}")
     if given.get("policy") == "fallback" and "value" not in given:
         say(report, join(path, "value"), "required for the policy fallback")
-    return given
-
-
-def _source(value: Json, path: str, report: Report) -> dict[str, Json]:
-    given = object_of(value, SOURCE, path, report)
-    if not isinstance(value, dict):
-        return given
-    places = [key for key in SOURCES if key in given]
-    if len(places) != 1:
-        named = ", ".join(SOURCES)
-        said = f"not both {' and '.join(places)}" if places else "and there is none"
-        say(report, path, f"a dataset comes from one of {named}; {said}")
-        return given
-    [place] = places
-    for key in given:
-        if key != place and key not in SOURCES[place]:
-            say(report, join(path, key), f"a {place} source has no {key}")
-    needed = NEEDS.get(place)
-    if needed is not None and needed not in given:
-        say(report, join(path, needed), f"required for a {place} source")
     return given
 
 

@@ -46,6 +46,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         flow=flow,
         warnings=tuple(document.warnings),
         render=Rendering(document, flow.body),
+        value_from="state",
         local=True,
         env=document.env,
         at_once=("runtime", "concurrency"),
@@ -110,6 +111,7 @@ def _error(failure: NodeFailed, conditions: Mapping[str, str]) -> dict[str, Json
         "message": message,
         "kind": failure.kind,
         "attempts": failure.attempts,
+        **({"ran": True} if failure.ran else {}),
     }
 
 

@@ -17,7 +17,9 @@ from ..ir import Channel, Graph, Node, OnError, bodies, nodes_of
 from ..ops import Block, Call, Compute, Loop, Map, Sleep, Wait
 from ..values import Json
 from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
-from .experience import ANY, CONCURRENCY, MAX_ITERS, TYPES
+from .experience import ANY, CONCURRENCY, KEYWORDS, MAX_ITERS, TYPES, read
+from .experience_flow import ExperienceCompiler
+from .experience_input import seeds
 from .experience_shape import Shaper
 from .reshaping import RESULT, unchecked
 from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items, milliseconds
@@ -64,9 +66,8 @@ class ExperienceWriter(FlowWriter[Around]):
         self.inside: dict[str, list[Fields]] = {"loop": [], "pipeline": []}
         self.edges: list[Fields] = []
         self.ways: dict[str, Path] = {}
-        for what, there in (("timeout", flow.timeout), ("input_schema", flow.input_schema)):
-            if there is not None:
-                self.refuse(what, f"an experience has {NO_TIMEOUT if what == 'timeout' else 'no type of its input'}")
+        if flow.timeout is not None:
+            self.refuse("timeout", f"an experience has {NO_TIMEOUT}")
         self._order(body)
         self.region(body, Around())
         schema = {name: self._field(name, channel) for name, channel in flow.state.items()}
@@ -78,7 +79,22 @@ class ExperienceWriter(FlowWriter[Around]):
             if parts:
                 graph[key] = parts
         start: Fields = {"kind": "experience", "name": flow.name, "version": "0.1.0"}
-        return {**start, **runtime, "state": {"schema": schema}, "graph": graph}
+        made: Fields = {**start, **runtime, "state": {"schema": schema}, "graph": graph}
+        if not self.problems:
+            self._input(made)
+        return made
+
+    def _input(self, made: Fields) -> None:
+        """Declare the input where it is not what would be inferred."""
+        flow, inferred = self.flow, ExperienceCompiler(read(made)).flow()
+        if (flow.input_schema or inferred.input_schema, flow.seeds) == (inferred.input_schema, inferred.seeds):
+            return
+        declared = {"type": "object"} if flow.input_schema is None else flow.input_schema
+        begun = [name for name in seeds(declared, flow.state) if name not in flow.seeds]
+        if begun:
+            what = f"its input would begin the state field {begun[0]!r}, which has the name of a member of the input"
+            self.refuse("input_schema", what)
+        made["inputSchema"] = declared
 
     def _with_result(self, body: Graph) -> Graph:
         """The graph with a node that keeps the result in the state, where the result is not the state."""
@@ -103,12 +119,12 @@ class ExperienceWriter(FlowWriter[Around]):
             )
 
     def _field(self, name: str, channel: Channel) -> Fields:
-        schema = channel.schema
-        kind = ANY if schema is None else schema.get("type") if isinstance(schema, dict) and len(schema) == 1 else None
-        if kind not in (*TYPES, ANY):
+        schema = {"type": ANY} if channel.schema is None else channel.schema
+        kind = schema.get("type") if isinstance(schema, dict) and schema.keys() - {"type"} <= KEYWORDS else None
+        if kind not in TYPES and schema != {"type": ANY}:
             self.refuse(f"state.{name}", f"a state field of an experience is declared as one of {', '.join(TYPES)}")
-            kind = ANY
-        fields: Fields = {"type": kind}
+            schema = {"type": ANY}
+        fields: Fields = dict(schema)
         if channel.reduce != "last_wins":
             fields["merge"] = channel.reduce
         return fields | ({"default": channel.initial} if channel.present else {})

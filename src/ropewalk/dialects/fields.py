@@ -218,6 +218,29 @@ def anything(value: Json, path: str, report: Report) -> Json:
     return value
 
 
+def object_of(
+    value: Json,
+    known: Mapping[str, Checker],
+    path: str,
+    report: Report,
+    *,
+    required: tuple[str, ...] = (),
+    nulls: tuple[str, ...] = (),
+    what: str = "an object",
+) -> dict[str, Json]:
+    """Read the fields of an object, each with its checker; null counts as absent except for the keys in `nulls`."""
+    if not isinstance(value, Mapping):
+        say(report, path, f"must be {what}, not {kind(value)}")
+        return {}
+    given = {k: v for k, v in known_keys(value, known, path, report).items() if v is not None or k in nulls}
+    for key, item in given.items():
+        given[key] = known[key](item, join(path, key), report)
+    for key in required:
+        if key not in given:
+            say(report, join(path, key), "required")
+    return given
+
+
 class OneOf:
     """The checker of one of some words, in any letter case; for another one what was probably meant, or "". `meant`
     are words of other notations, with ours."""
@@ -228,7 +251,8 @@ class OneOf:
         self.words, self.meant = words, meant
 
     def __call__(self, value: Json, path: str, report: Report) -> Json:
-        word = str(getattr(value, "value", value)).strip().lower().replace("-", "_")
+        written = str(getattr(value, "value", value)).strip().lower()
+        word = written if written in self.words else written.replace("-", "_")
         if not isinstance(value, str) or word not in self.words:
             near = self.meant.get(word) or closest(word, self.words)
             say(report, path, f"unknown value {value!r}; it is one of {', '.join(self.words)}", near)

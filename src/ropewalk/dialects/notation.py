@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..check import check
 from ..errors import InvalidFlow, NodeFailed, NotFound, Problem
 from ..frozen import dataclass
 from ..ir import Flow
 from ..values import Json, closest
+
+if TYPE_CHECKING:
+    from ..check.inference import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,8 @@ class Compiled:
     ending of the engine (`engine.run.Ending`) is written in the words of the notation. `namespace` is
     that of its id as a tool. With `local` its tools may be files beside the document, which are given the
     environment variables named in `env`. `at_once` is where the document says how many nodes run at once, `typed_at`
-    where the type of the result."""
+    where the type of the result. The value of a run (`Notation.value`) is made of `value_from`; `output_schema` is its
+    JSON Schema where the notation knows more than the graph does."""
 
     kind: str
     id: str
@@ -39,14 +43,21 @@ class Compiled:
     env: tuple[str, ...] = ()
     at_once: tuple[str, ...] = ("concurrency",)
     typed_at: str = "result"
+    value_from: Source = "result"
+    output_schema: Json = None
 
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """One kind of document, and the file here that knows it."""
+    """One kind of document, the file here that knows it, and which field of a run's result is the run's value.
+
+    The value is what a caller gets: the result of a tool made from the document, `Outcome.result`, the content of an
+    MCP answer. Results in a store keep the notation's own field names, so the same field reads runs of any version.
+    """
 
     kind: str
     file: str
+    value: str
 
     @property
     def fits(self) -> Callable[[Mapping[str, Json]], bool]:
@@ -69,16 +80,33 @@ class Notation:
 
 
 NOTATIONS: Final[dict[str, Notation]] = {
-    kind: Notation(kind, file)
-    for kind, file in {  # the broadest shape first
-        "agent": "agent",
-        "chain": "chain_result",
-        "composite": "composite",
-        "composition": "composition_result",
-        "experience": "experience_result",
-        "flow": "flow",
-    }.items()
+    notation.kind: notation
+    for notation in (  # the broadest shape first
+        Notation("agent", "agent", value="result"),
+        Notation("chain", "chain_result", value="results"),
+        Notation("composite", "composite", value="result"),
+        Notation("composition", "composition_result", value="data"),
+        Notation("experience", "experience_result", value="finalState"),
+        Notation("flow", "flow", value="result"),
+        Notation("runchain", "runchain_document", value="result"),
+    )
 }
+VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()) - {"result"}
+"""The names that notations have for their value, where that is not `result`."""
+
+
+def value_in(result: Mapping[str, Json], kind: str) -> Json:
+    """Return the value in the result of a run.
+
+    Args:
+        result: What the notation's `render` made of the ending, from the engine or from a store.
+        kind: The notation of the run's definition.
+
+    Returns:
+        The value; None where the run ended without one, or where no notation has this kind.
+    """
+    notation = NOTATIONS.get(kind)
+    return None if notation is None else result.get(notation.value)
 
 
 TEST: Final = "test"
@@ -139,7 +167,15 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
 def failures(ending: Any) -> list[dict[str, Json]]:
     """What failed in a run, as results list it; the path says in which round of which loop."""
     errors: list[dict[str, Json]] = [
-        {"nodeId": e.node, "path": e.path, "tool": e.tool, "message": e.message, "kind": e.kind, "attempts": e.attempts}
+        {
+            "nodeId": e.node,
+            "path": e.path,
+            "tool": e.tool,
+            "message": e.message,
+            "kind": e.kind,
+            "attempts": e.attempts,
+            **({"ran": True} if e.ran else {}),
+        }
         for e in ending.failures
     ]
     if ending.error is not None and not isinstance(ending.error, NodeFailed):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..values import Json
 from .fields import camel, closest_attribute
+from .notation import value_in
 
 
 def copied(value: Json) -> Json:
@@ -112,9 +113,11 @@ class Outcome(Record):
         return str(self._data["runId"])
 
 
-def outcome(result: Mapping[str, Json]) -> Outcome:
-    """A notation's result with the names that every outcome has."""
-    named = {"runId": result.get("executionId")}
-    if "finalState" not in result:
-        named["result"] = result["data"] if "data" in result else result.get("results")
-    return Outcome({**named, **result})
+def outcome(result: Mapping[str, Json], kind: str) -> Outcome:
+    """Return the result of a run with the names that every outcome has: `runId`, and `result` for its value.
+
+    Args:
+        result: The result in the words of the notation.
+        kind: The notation of the run's definition.
+    """
+    return Outcome({"runId": result.get("executionId"), "result": value_in(result, kind), **result})

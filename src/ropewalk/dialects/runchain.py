@@ -48,4 +48,4 @@ def _args(args: dict[str, Json] | None, use_previous: bool) -> Expr:
 
 
 def _meta(i: int) -> Meta:
-    return Meta(source=f"steps[{i}]")
+    return Meta(source=f"steps[{i}]", labels={"tool": "toolId"})

@@ -37,7 +37,7 @@ async def run_program(
 ) -> Ending:
     """Run a compiled program once, in the caller's task."""
     log: Any = NoLog()
-    return await Run(program, run_id, input, log, watcher=watcher).execute()
+    return await Run(program, run_id, input, log, watcher=watcher, listener=watcher).execute()
 
 
 async def run_flow(flow: Flow, caller: Caller, input: Json = None) -> Ending:

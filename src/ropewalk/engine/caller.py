@@ -52,7 +52,7 @@ class Lease(Protocol):
 
     @property
     def until(self) -> float:
-        """By the monotonic clock; a call that begins before it is the run's own."""
+        """By the clock `boottime`; a call that begins before it is the run's own."""
         ...
 
     async def renewed(self, run_id: str, /) -> None:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from types import FrameType
 from typing import Any
 
-from ..errors import ExecutionFailed, JournalConflict, NodeFailed, Problem, ToolError
+from ..errors import (
+    ExecutionFailed,
+    InvalidValue,
+    JournalConflict,
+    NodeFailed,
+    OutputValidationFailed,
+    Problem,
+    ToolError,
+)
 from ..ir import Getter, Step, whole
+from ..journal.boottime import boottime
 from ..journal.journal import Entry
+from ..tools.raw import RawResult, shortened
 from ..values import NOT_JSON, Json, digest
 from .caller import Direct, Lease
 from .direct import raised, start_with
@@ -23,8 +34,8 @@ class PastFailure(ExecutionFailed):
 
     def __init__(self, recorded: dict[str, Any]) -> None:
         super().__init__(recorded["tool"], recorded["op"], recorded["message"])
-        self.retryable = bool(recorded["retryable"])
-        self.kind = recorded["kind"]
+        self.retryable, self.ran = bool(recorded["retryable"]), bool(recorded.get("ran"))
+        self.kind, self.result = recorded["kind"], recorded.get("result")
 
 
 class Pledge:
@@ -46,15 +57,9 @@ class Pledge:
 
 
 def call(
-    tool: str,
-    made: Send | tuple[Direct, float],
-    get: Getter,
-    shown: Getter,
-    spot: Spot,
-    *,
-    lease: Lease | None = None,
-    pledges: bool = False,
-) -> Step:
+    tool: str, made: Send | tuple[Direct, float], get: Getter, shown: Getter, spot: Spot, *,
+    lease: Lease | None = None, pledges: bool = False,
+) -> Step:  # fmt: skip
     """A tool call: its result is committed before anything depends on it. `made` makes the call, or is a direct one
     with its timeout. With a `lease`, none begins while it may be that the run has been given to another process. One
     that `pledges` leaves it to its region to wait for the commit. `shown` gives the arguments as they may be written
@@ -71,10 +76,9 @@ def call(
         mark = digest([tool, args if shown is get else shown(frame)])
         if log.past and (known := await _recorded(run_, frame, spot, path, mark)) is not None:
             return known.data
-        began = clock()
-        if lease is not None and began >= lease.until:
+        if lease is not None and boottime() >= lease.until:
             await lease.renewed(run_.id)
-            began = clock()
+        began = clock()
         started = run_.begins(spot.id, began)
         try:
             if send is not None:
@@ -93,18 +97,30 @@ def call(
                 value = take(raw)
                 value = settle(raw) if value is NOT_JSON else value
         except ToolError as exc:
-            await log.append(Entry(path, "call_failed", spot.id, _as_data(run_, exc), mark, started, run_.now()))
+            await _record_failure(run_, spot, path, exc, mark, started)
             raise
         if within is not None and clock() - began >= within:
             raise Late  # what comes after the node's own time is no result
         value = run_.redact(value) if run_.secrets else value
-        committed = log.append(Entry(path, "call", spot.id, value, mark, started, started + clock() - began))
+        entry = Entry(path, "call", spot.id, value, mark, started, started + clock() - began)
+        try:
+            committed = log.append(entry)
+        except InvalidValue as exc:
+            raise await _too_large(run_, spot, entry, exc) from exc
         if pledges and not committed.done():
             return Pledge(value, committed)
         await committed
         return value
 
     return Step(whole, run)
+
+
+def call_of(frame: FrameType) -> str | None:
+    """Return the tool and the run of a call made by `call`, if this is its frame."""
+    if frame.f_code.co_name != "run" or frame.f_code.co_filename != __file__:
+        return None
+    found = frame.f_locals
+    return f"{found['tool']} of run {found['run_'].id}" if "tool" in found and "run_" in found else None
 
 
 async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -> Entry | None:
@@ -119,7 +135,8 @@ async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -
         await run_.log.append(Entry(path, "call", spot.id, offer.data, mark, offer.started, offer.ended))
         return offer
     if known.digest != mark:
-        again = f"ropewalk runs retry {run_.id} --from {spot.name}"
+        root, call_path = run_.outermost()  # a part of another run cannot be retried by itself
+        again = f"ropewalk runs retry {root} --from {call_path or spot.name}"
         said = f"the journal holds a call of {spot.tool} with other arguments than now; to call it again: {again}"
         raise JournalConflict(run_.id, path, said)
     if known.kind == "call_failed":
@@ -127,15 +144,39 @@ async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -
     return known
 
 
+async def _record_failure(run: Any, spot: Spot, path: str, exc: ToolError, mark: str, started: float) -> None:
+    """Journal a failed call; a rejected result that no store takes is kept as a short text."""
+    data = _as_data(run, exc)
+    try:
+        await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
+    except InvalidValue:
+        data["result"] = {"text": shortened(data.get("result"))}
+        await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
+
+
+async def _too_large(run: Any, spot: Spot, entry: Entry, cause: InvalidValue) -> OutputValidationFailed:
+    """Journal a call whose result the store does not take, and return its failure: the tool ran all the same."""
+    error = OutputValidationFailed(spot.tool or "", "validate_output", cause)
+    error.result = RawResult(False, text=shortened(entry.data))
+    error.retryable, error.ran = spot.repeatable, not spot.repeatable
+    await _record_failure(run, spot, entry.path, error, entry.digest, entry.started)
+    return error
+
+
 def _as_data(run: Any, failed: ToolError) -> dict[str, Json]:
-    """What `PastFailure` reads."""
-    return {
+    """Write down a failure for `PastFailure`; a rejected result is kept, so that a person can accept it."""
+    data: dict[str, Json] = {
         "tool": failed.tool_id,
         "op": failed.op,
         "message": run.redact(failed.reason),
         "retryable": failed.retryable,
         "kind": type(failed).__name__,
     }
+    if failed.ran:
+        data["ran"] = True
+    if isinstance(failed, OutputValidationFailed) and failed.result is not None:
+        data["result"] = run.redact(failed.result.to_dict())
+    return data
 
 
 def _parts(made: Send | tuple[Direct, float]) -> tuple[Any, ...]:
@@ -180,12 +221,21 @@ def remember(kind: str, decide: Getter, spot: Spot) -> Getter:
 
 
 async def remember_attempt(
-    run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None, took: float
+    run: Any, frame: Frame, spot: Spot, failed: NodeFailed, due: float | None, took: float, handled: bool
 ) -> None:
-    """Journal that an attempt failed after so many seconds, and when the next one is due."""
-    data = {**said_of(failed), "due": due}
+    """Journal that an attempt failed after so many seconds, and when the next one is due, or that it was handled."""
+    data = attempt_data(failed, due, handled)
     now = run.now()
-    await run.log.append(Entry(path_of(frame, spot), "attempt", spot.id, data, "", now - took, now))
+    entry = Entry(path_of(frame, spot), "attempt", spot.id, data, "", now - took, now)
+    if run.waits is not None:
+        await run.waits.gave_up(entry)
+    await run.log.append(entry)
+
+
+def attempt_data(failed: NodeFailed, due: float | None, handled: bool) -> dict[str, Any]:
+    """A failed attempt as JSON. `handled` is there only where a fallback, `onError` or skip took over."""
+    data = {**said_of(failed), "due": due}
+    return {**data, "handled": True} if handled else data
 
 
 def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:
@@ -203,6 +253,8 @@ def said_of(failed: NodeFailed) -> dict[str, Any]:
         "kind": failed.kind,
         "attempts": failed.attempts,
         "problems": [[p.path, p.message, p.keyword] for p in failed.problems],
+        **({} if failed.retryable else {"retryable": False}),
+        **({"ran": True} if failed.ran else {}),
     }
 
 
@@ -210,7 +262,8 @@ def failed_of(said: Any) -> NodeFailed:
     """What `said_of` wrote."""
     problems = tuple(Problem(path=p, message=m, keyword=k) for p, m, k in said.get("problems", ()))
     given = {key: said[key] for key in ("node", "tool", "kind", "attempts")}
-    return NodeFailed(said["path"], said["message"], problems=problems, **given)
+    more = {"retryable": said.get("retryable", True), "ran": said.get("ran", False)}
+    return NodeFailed(said["path"], said["message"], problems=problems, **given, **more)
 
 
 async def wait_until(run: Any, due: float) -> None:

@@ -24,6 +24,7 @@ from ..uncollected import uncollected_turn
 from ..values import Json, check_json, replaced
 from .again import check_given, check_same
 from .caller import Caller, Lease
+from .interruption import leave
 from .program import Program, compile_flow
 from .run import Ending, Run, Watcher
 
@@ -45,7 +46,8 @@ class Job:
     Not changed any more once it runs; not frozen only because that doubles the cost of making one.
     `input` is what runs get, `new.input` what is written down of it; a part of another run has the
     `secrets` that one has read, so that none of them is written down here either. One that may `park` is
-    released while it only waits, where the store is durable; its result then has the status `waiting`.
+    released while it only waits, where the store is durable; its result then has the status `waiting`. `parent` is the
+    live run that this one is a part of.
     """
 
     new: NewRun
@@ -57,6 +59,7 @@ class Job:
     watcher: Watcher | None = None
     secrets: dict[str, str] | None = None
     park: bool = False
+    parent: Run | None = None
 
 
 class Engine:
@@ -67,6 +70,8 @@ class Engine:
         # Only a store that several processes share has one; workers have one of their own.
         self.store, self.lease = store, lease or getattr(store, "lease", None)
         self.spread: Spread | None = None  # who plays large maps elsewhere
+        self.hands_back = False
+        """Whether runs that are cancelled here are for the next server to resume: true while this is one."""
         self.live: dict[str, Run] = {}
         self.watchers: list[Watcher] = []
         """Each is handed the events of every run that begins from now on, parts of others included."""
@@ -106,7 +111,7 @@ class Engine:
                 except _Abandoned:
                     continue
             try:
-                log = await (self._opened(job) if self.store.durable else self.store.open(job.new))
+                log = await self.store.open(job.new)
             except RunBusy:
                 row = await self._elsewhere(job.new)
                 if row is not None:
@@ -128,6 +133,7 @@ class Engine:
             return await self.run(job)
         told = replaced(job.input, parent.secrets) if parent.secrets else job.input
         job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
+        job.parent = parent
         self._parts.setdefault(parent.id, set()).add(key)
         result = await self.run(job)
         self._parts.get(parent.id, set()).discard(key)
@@ -141,15 +147,6 @@ class Engine:
             if found is not None:
                 return found
         return None
-
-    async def _opened(self, job: Job) -> Log:
-        """Open the run. Cancelled meanwhile, the run is let go of: its claim may be written already."""
-        task = asyncio.ensure_future(self.store.open(job.new))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(_let_go)
-            raise
 
     async def _elsewhere(self, new: NewRun) -> RunRow | None:
         """Wait for a run of another process or loop; None when its owner died on the way or has parked it, or
@@ -186,9 +183,17 @@ class Engine:
             if (log.run.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
                 await log.release()
                 raise NoExecutor(job.new.id)
-        program = self.program(job)
-        watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
-        run = Run(program, job.new.id, job.input, log, state=job.state, spent=spent, watcher=watcher)
+        try:
+            program = self.program(job)
+            watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
+            parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
+            run = Run(
+                program, job.new.id, job.input, log,
+                state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
+            )  # fmt: skip
+        except BaseException:
+            await _given_up(log)  # else this process would own a run that it does not execute
+            raise
         if job.secrets is not None:
             run.secrets = job.secrets
         if run.waits is not None:
@@ -256,12 +261,16 @@ class Engine:
 
     async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Let go of a run that has not come to an ending, or whose ending could not be recorded."""
-        run.tell("run.interrupted")
+        root = run.waits.root if run.waits is not None and self.store.durable else None
+        parked = root is not None and bool(root.parked or root.cut)
+        run.tell("run.waiting" if parked else "run.interrupted", data={"status": "waiting"} if parked else None)
         try:
             if ending is not None or not isinstance(exc, asyncio.CancelledError):
                 await _given_up(run.log)  # so that it can be ended again
-            elif self.store.durable or run.waiting is not None:
-                await run.log.release()  # interrupted from outside: whoever resumes it goes on from the journal
+            elif self.store.durable:
+                await leave(run, self.store, hand_back=self.hands_back)
+            elif run.waiting is not None:
+                await run.log.release()
             elif (stopped := run.broken_off()) is not None:
                 await _recorded(job, run, stopped)
             else:
@@ -332,19 +341,6 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
 
 class _Abandoned(Exception):
     """The task that executed a run was cancelled; somebody who waits for it takes over."""
-
-
-def _let_go(opened: asyncio.Task[Log]) -> None:
-    """Release a run that was opened for somebody who no longer waits for it."""
-    if not opened.cancelled() and opened.exception() is None:
-        log = opened.result()
-        if log.finished is None:
-            releasing = asyncio.ensure_future(_given_up(log))
-            _releasing.add(releasing)
-            releasing.add_done_callback(_releasing.discard)
-
-
-_releasing: set[asyncio.Future[None]] = set()  # kept from the garbage collector until they are done
 
 
 async def _given_up(log: Log) -> None:

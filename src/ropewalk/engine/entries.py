@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..journal.journal import Entry
-from .durable import said_of
+from .durable import attempt_data
 from .frame import Outcome, path_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def entries(run: Run) -> list[Entry]:
                 kind, data = "node", value.value
         path, data = path_of(frame, spot), run.redact(data)
         found.append(Entry(path, kind, spot.id, data, "", start + shift, end + shift))
-    for path, node, failed, due, began, ended in run.attempts:
-        data = {**said_of(failed), "due": due}
+    for path, node, failed, due, began, ended, handled in run.attempts:
+        data = attempt_data(failed, due, handled)
         found.append(Entry(path, "attempt", node, data, "", began, ended))
     found += run.waits.waiting() if run.waits is not None else ()
     found.sort(key=lambda e: e.ended)

@@ -55,6 +55,8 @@ def named(exc: Exception, spot: Spot, frame: Frame, attempts: int = 1) -> NodeFa
     message = frame[RUN].redact(said)
     kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
     failed = NodeFailed(path_of(frame, spot), message, node=spot.name, tool=spot.tool, kind=kind, attempts=attempts)
+    failed.ran = getattr(exc, "ran", False) is True
+    failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)
     if isinstance(exc, SchemaMismatch):
         failed.problems = tuple(replace(p, message=frame[RUN].redact(p.message)) for p in exc.problems)
     failed.__cause__ = exc
@@ -96,18 +98,17 @@ def without_stand_in(exc: Exception, failed: NodeFailed, spot: Spot, frame: Fram
     own = named(exc, spot, frame)
     message = f"fallback: {own.message}; the failure was: {failed.message}"
     told = NodeFailed(own.path, message, node=own.node, tool=own.tool, kind=own.kind, attempts=failed.attempts)
+    told.ran, told.retryable = failed.ran or own.ran, failed.retryable and own.retryable
     exc.__cause__, told.__cause__ = failed, exc
     return told
 
 
-def retryable(failed: NodeFailed) -> bool:
-    """Whether trying again could help: not where the definition or the arguments are at fault."""
-    cause: BaseException | None = failed
-    while isinstance(cause, NodeFailed):
-        cause = cause.__cause__
-    return getattr(cause, "retryable", True) and not isinstance(cause, ExpressionError)
-
-
 def as_error(failed: NodeFailed) -> dict[str, Json]:
     """What `$error` is."""
-    return {"node": failed.node, "tool": failed.tool, "message": failed.message, "kind": failed.kind}
+    return {
+        "node": failed.node,
+        "tool": failed.tool,
+        "message": failed.message,
+        "kind": failed.kind,
+        "ran": failed.ran,
+    }

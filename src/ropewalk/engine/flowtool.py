@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, TypeAlias
 
+from ..dialects.notation import value_in
 from ..errors import FlowFailed, InvalidFlow, Problem
-from ..ir import Flow
+from ..events import Event
+from ..ir import Flow, bodies
 from ..journal.journal import NewRun
 from ..schema import compile_schema, relaxed
+from ..tools.listener import Listener, RunProgress
 from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..values import Json
 from .bare import run_program
 from .caller import Caller
 from .engine import Job, new_run_id
-from .program import Program, compile_flow
+from .program import Program, compile_flow, may_wait
 from .run import Ending
 
 _NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
@@ -31,6 +34,8 @@ Missing: TypeAlias = Callable[[], str | None]
 """What says why a model cannot be asked; None of one that can be."""
 _inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("ropewalk_flow_tools", default=())
 """The flow tools that are running around the current call: (id, fingerprint) of each, outermost first."""
+_asked: ContextVar[frozenset[tuple[str, str]]] = ContextVar("ropewalk_flow_tools_asked", default=frozenset())
+"""The flow tools whose waits are being looked for, so that a cycle of flows ends the search."""
 
 
 class FlowTool(Routed):
@@ -40,7 +45,7 @@ class FlowTool(Routed):
     go on with a run. `ready` is awaited before each run (connect what is missing, refuse what is wrong).
     `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
     has, `models` what says why a model that it asks cannot be, those of flows inside it too, but for the flows in the
-    set they are handed, which they add to.
+    set they are handed, which they add to. `gives` returns the schema of its value, by the tools there are now.
     """
 
     def __init__(
@@ -58,26 +63,54 @@ class FlowTool(Routed):
         engine: Flows = None,
         missing: Callable[[set[str]], list[str]] | None = None,
         models: Callable[[set[int]], list[Missing]] | None = None,
+        gives: Callable[[], dict[str, Json] | None] | None = None,
     ) -> None:
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
-        self.missing, self.models = missing, models
+        self.missing, self.models, self.gives = missing, models, gives
         self._program: Program | None = None
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
     async def __call__(self, **args: Json) -> Json:
-        return value_of(await self.run(args, self.engine))
+        return await self.value(args, self.engine)
 
     def route(self, flows: Flows, /) -> Route:
         """The flow keeps its own time; each attempt is a run of its own."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return value_of(await self.run(args, flows or self.engine, key))
+            return await self.value(args, flows or self.engine, key, on_progress)
 
-        return Route(send=send, timeout=math.inf, per_attempt=True)
+        engine = flows or self.engine
+        waits = engine is not None and self.waits()
+        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.given, waits=waits)
 
-    async def run(self, args: Args, flows: Flows = None, key: str | None = None) -> dict[str, Json]:
-        """Run it, and give what its notation says of the ending."""
+    def waits(self) -> bool:
+        """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow."""
+        mark, around = (self.id, self.fingerprint), _asked.get()
+        if mark in around:
+            return False  # a flow that reaches itself is refused before it runs
+        token = _asked.set(around | {mark})
+        try:
+            return may_wait(self.flow, self.caller)
+        finally:
+            _asked.reset(token)
+
+    async def value(
+        self, args: Args, flows: Flows = None, key: str | None = None, on_progress: OnProgress | None = None
+    ) -> Json:
+        """Run the flow and return its value; raise FlowFailed when it does not reach its end."""
+        return value_of(await self.run(args, flows, key, on_progress), self.kind)
+
+    async def run(
+        self,
+        args: Args,
+        flows: Flows = None,
+        key: str | None = None,
+        on_progress: OnProgress | None = None,
+        state: Mapping[str, Json] | None = None,
+    ) -> dict[str, Json]:
+        """Run it, with `state` over its defaults, and give what its notation says of the ending."""
+        watcher = self._watcher(on_progress)
         args = args if self._takes is None else self._takes.filled(args)
         mark, around = (self.id, self.fingerprint), _inside.get()
         if mark in around:
@@ -88,37 +121,63 @@ class FlowTool(Routed):
             if self.ready is not None:
                 await self.ready()
             if flows is not None:
-                result: dict[str, Json] = await flows().run_part(self._job(args), key)
+                result: dict[str, Json] = await flows().run_part(self._job(args, watcher, state), key)
                 return result
-            return self.render(await run_program(self._compiled(), args, run_id=key or new_run_id()))
+            run_id = key or new_run_id()
+            return self.render(await run_program(self._compiled(watcher), args, run_id=run_id, watcher=watcher))
         finally:
             _inside.reset(token)
 
-    def _job(self, args: Args) -> Job:
+    def _watcher(self, on_progress: OnProgress | None) -> Callable[[Event], None] | None:
+        """Return what takes the events of a run: a plain progress callback hears of them as progress."""
+        if on_progress is None:
+            return None
+        if isinstance(on_progress, Listener):
+            return on_progress.watcher
+        return RunProgress(on_progress, counted=is_counted(self.flow)).take
+
+    def _job(self, args: Args, watcher: Callable[[Event], None] | None, state: Mapping[str, Json] | None = None) -> Job:
         new = NewRun(
             id=new_run_id(),
             kind=self.kind,
             name=self.flow.name,
             input=args,
-            context={"executor": self.given},
+            context={"executor": self.given, **({"variables": dict(state)} if state else {})},
             document=self.document,
             fingerprint=self.fingerprint,
         )
-        return Job(new=new, flow=self.flow, caller=self.caller, render=self.render, input=args)
+        return Job(
+            new=new,
+            flow=self.flow,
+            caller=self.caller,
+            render=self.render,
+            input=args,
+            state=state,
+            watcher=watcher,
+        )
 
-    def _compiled(self) -> Program:
+    def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:
+        if watcher is not None:
+            return compile_flow(self.flow, self.caller, watched=True)
         program = self._program
         if program is None or program.version != self.caller.version:
             program = self._program = compile_flow(self.flow, self.caller)
         return program
 
 
-def value_of(result: dict[str, Json]) -> Json:
-    """The value of a flow that was called as a tool, also where some of it failed and it went on; FlowFailed
-    when it did not reach its end."""
+def value_of(result: dict[str, Json], kind: str) -> Json:
+    """Return the value of a run, also of a partial one.
+
+    Args:
+        result: The result of the run in the words of its notation.
+        kind: That notation.
+
+    Raises:
+        FlowFailed: The run did not reach its end.
+    """
     status = str(result.get("status", "stopped"))
     if status in ("completed", "partial"):
-        return result.get("result", result.get("results", result.get("finalState")))
+        return value_in(result, kind)
     run_id = str(result.get("executionId", ""))
     raise FlowFailed(_why(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)
 
@@ -131,6 +190,11 @@ def _why(result: dict[str, Json]) -> str:
         where = f"{said['nodeId']}: " if said.get("nodeId") else ""
         return f"{where}{said.get('message', '')}"
     return str(said or "")
+
+
+def is_counted(flow: Flow) -> bool:
+    """Return True if every node of a flow runs once, so that the number of steps is known beforehand."""
+    return not any(bodies(node) for node in flow.body.nodes)
 
 
 def cycle(names: list[str]) -> str:

@@ -74,6 +74,7 @@ class Spot:
         "name",
         "node",
         "region",
+        "repeatable",
         "slot",
         "soft",
         "tool",
@@ -94,6 +95,7 @@ class Spot:
         """Its value is what its op gives, with nothing around."""
         self.limit: float | None = None  # seconds that the lane's watch allows a plain call here
         self.tool: str | None = None
+        self.repeatable = False  # whether its tool may be called again after a call that took effect
         self.direct: Any = None  # the parts of a tool call that the region's loop makes itself
         self.attempt_slot: int | None = None
         self.error_slot: int | None = None

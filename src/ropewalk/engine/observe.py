@@ -5,14 +5,19 @@ Both are wrapped around a node only when somebody listens, so a run nobody watch
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final, cast
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
+from ..events import Event, bounded
 from ..expr.show import brief
-from ..ir import Graph, Node, node_parts
+from ..ir import Getter, Graph, Node, node_parts
 from ..journal.journal import Entry
-from ..values import Json
+from ..tools.listener import Listener
+from ..tools.result import ProgressEvent
+from ..values import NOT_JSON, Json, own
 from .failure import named
 from .frame import RUN, Frame, Outcome, Spot, path_of
 from .lane import clock
@@ -46,6 +51,25 @@ def wrote(spot: Spot) -> Callable[[Frame, dict[str, Json]], None]:
         run_.tell("state.write", path_of(frame, spot), spot.name, run_.redact(updates))
 
     return tell
+
+
+NOT_TAKEN: Final = "branch not taken"
+
+
+def not_taken(decide: Getter, spot: Spot) -> Getter:
+    """Tell node.skipped for the nodes of a branch's arms that are not taken."""
+    op: Any = spot.node.op
+
+    def decided(frame: Frame) -> Json:
+        arm = decide(frame)
+        run_, path = frame[RUN], path_of(frame, spot)
+        for label, node in op.not_taken(arm):
+            about: dict[str, Json] = {"reason": NOT_TAKEN}
+            about |= {"phase": node.meta.phase} if node.meta.phase else {}
+            run_.tell("node.skipped", f"{path}[{label}]/{node.id}", node.meta.name or node.id, about)
+        return arm
+
+    return decided
 
 
 RECORDED = ("call", "call_failed", "attempt", "node", "skip")
@@ -91,8 +115,8 @@ def passing(go: Go, spot: Spot, slot: int) -> Go:
 
 
 def watched(go: Go, spot: Spot, slot: int | None) -> Go:
-    """Tell node.started, then node.finished or node.failed; or node.skipped alone. With a `slot` it is `passing`
-    that tells the start."""
+    """Tell node.started, then node.finished, node.recovered or node.failed; or node.skipped alone. With a `slot` it is
+    `passing` that tells the start."""
     name, tell = spot.name, starts(spot)
 
     async def run(frame: Frame) -> Any:
@@ -114,17 +138,76 @@ def watched(go: Go, spot: Spot, slot: int | None) -> Go:
             raise failed from exc
         ms = round((clock() - start) * 1000, 3)
         if type(value) is not Outcome:
-            run_.tell("node.finished", path, name, marked(frame, spot, {"ms": ms}))
+            about = {"ms": ms, **bounded("output", run_.redact(value))}
+            run_.tell("node.finished", path, name, marked(frame, spot, about))
         elif value.status == "failed":
-            run_.tell("node.failed", path, name, {**_failed(run_, value.error), "handled": True})
+            on_error = spot.node.policy.on_error
+            kind = "node.failed" if on_error is None or on_error.reported else "node.recovered"
+            run_.tell(kind, path, name, {**_failed(run_, value.error), "handled": True})
         else:
-            about = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}
-            run_.tell(
-                "node.skipped", path, name, marked(frame, spot, {key: said for key, said in about.items() if said})
-            )
+            why = {"reason": reason(spot.node, value.status), "phase": spot.node.meta.phase}
+            run_.tell("node.skipped", path, name, marked(frame, spot, {key: said for key, said in why.items() if said}))
         return value
 
     return run
+
+
+class NodeListener(Listener):
+    """Turns what a call reports while it runs into events of its node, and of the nodes of runs that it starts.
+
+    It is deaf once the call has ended, so that nothing follows the end of the node. Tools that run in a thread may
+    call it from there: the events are made in the event loop of the run.
+    """
+
+    def __init__(self, frame: Frame, spot: Spot) -> None:
+        self._run, self._path, self._name = frame[RUN], path_of(frame, spot), spot.name
+        self._open = True
+        self.watcher = self._inside if self._run.listener is not None else None
+
+    def close(self) -> None:
+        """Ignore everything from now on."""
+        self._open = False
+
+    def __call__(self, event: ProgressEvent) -> None:
+        data = {"progress": event.progress, "total": event.total, "message": event.message}
+        self._on_loop(lambda: self._tell("node.progress", data))
+
+    def chunk(self, data: Json) -> None:
+        chunk = own(data)
+        if chunk is not NOT_JSON:  # else the result is not JSON either, and the call fails for it
+            self._on_loop(lambda: self._tell("node.chunk", bounded("chunk", self._run.redact(chunk))))
+
+    def _tell(self, kind: str, data: dict[str, Json]) -> None:
+        if self._open:
+            self._run.tell(kind, self._path, self._name, self._run.redact(data))
+
+    def _inside(self, event: Event) -> None:
+        # That the inner run begins and ends, the start and the end of this node say.
+        if self._open and not event.kind.startswith("run."):
+            outer = replace(event, run_id=self._run.id, path=f"{self._path}/{event.path}")
+            self._run.emit(self._run.listener, outer)
+
+    def _on_loop(self, tell: Callable[[], None]) -> None:
+        loop = self._run.loop
+        if asyncio._get_running_loop() is loop:
+            tell()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(tell)
+
+
+def heard(bound: Any, spot: Spot) -> Callable[[Frame, dict[str, Json], str], Awaitable[Json]]:
+    """Make a call and tell what it reports while it runs. A run without a watcher makes the plain call."""
+
+    async def call(frame: Frame, args: dict[str, Json], key: str) -> Json:
+        if frame[RUN].watcher is None:
+            return cast(Json, await bound.call(args, key))
+        listener = NodeListener(frame, spot)
+        try:
+            return cast(Json, await bound.call(args, key, None, listener))
+        finally:
+            listener.close()
+
+    return call
 
 
 def noted(go: Go, spot: Spot) -> Go:

@@ -14,11 +14,11 @@ from typing import Any
 from ..errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ..expr.ast import Obj, Ref
 from ..expr.budget import weigh
-from ..ir import Channel, Getter, Node, Policy, Writes, Yield
+from ..ir import Channel, Getter, Node, OnError, Policy, Writes, Yield
 from ..state import fitting_types, fold_into, write_check
 from ..values import Json
 from .durable import remember_attempt, wait_until
-from .failure import as_error, late, named, retryable, without_stand_in
+from .failure import as_error, late, named, without_stand_in
 from .frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, Outcome, Region, Spot, path_of
 from .lane import Late, clock, timed
 
@@ -87,7 +87,22 @@ def own_writes(
             if tell is not None and made:
                 tell(frame, changes)
 
-    return apply
+    return _after_call(apply, spot)
+
+
+def _after_call(apply: Callable[[Frame], None], spot: Spot) -> Callable[[Frame], None]:
+    """Mark a refused write of a tool's result: the call took effect, so another attempt would repeat it."""
+    if spot.tool is None or spot.repeatable:
+        return apply
+
+    def write(frame: Frame) -> None:
+        try:
+            apply(frame)
+        except InvalidValue as exc:
+            exc.ran, exc.retryable = True, False  # type: ignore[attr-defined]  # read where the node's failure is made
+            raise
+
+    return write
 
 
 def write_hook(
@@ -164,8 +179,10 @@ def tried(
     What time decided (a timeout, a failed attempt, when the next one is due) is journaled before
     anything depends on it, so a resumed run does not try again what already failed.
     """
-    attempts, on_error, slot = policy.retry.attempts, policy.on_error, spot.attempt_slot
+    attempts, slot = policy.retry.attempts, spot.attempt_slot
     attempt = _once(go, policy.timeout, spot)
+    take_over = _taking_over(policy.on_error, stand_in, own, spot)
+    handles = policy.on_error is not None and not policy.on_error.reported
 
     async def run(frame: Frame) -> Any:
         run_ = frame[RUN]
@@ -179,34 +196,52 @@ def tried(
                 try:
                     return await attempt(frame)
                 except NodeFailed as exc:
-                    failed, again = exc, count < attempts and retryable(exc)
+                    failed, again = exc, count < attempts and exc.retryable
                 took = clock() - began
                 failed.attempts = max(failed.attempts, count)
                 due = run_.now() + policy.retry.pause(count) if again else None
-                run_.failed_attempt(frame, spot, count, failed, due, took)
                 run_.disown(path_of(frame, spot))
-                if durable:
-                    await remember_attempt(run_, frame, spot, failed, due, took)
             else:
+                took = 0.0
                 failed, due = past
                 failed.attempts = max(failed.attempts, count)
-                run_.failed_attempt(frame, spot, count, failed, due, 0.0)
+            # What takes over is known before the failure is recorded, which then says whether it was handled.
+            ended = take_over(frame, failed) if due is None else None
+            handled = handles and type(ended) is Outcome
+            run_.failed_attempt(frame, spot, count, failed, due, took, handled)
+            if past is None and durable:
+                await remember_attempt(run_, frame, spot, failed, due, took, handled)
+            if isinstance(ended, NodeFailed):
+                raise ended from ended.__cause__
             if due is None:
-                break
+                return ended
             await wait_until(run_, due)
             count += 1
+
+    return run
+
+
+def _taking_over(
+    on_error: OnError | None, stand_in: Getter | None, own: Callable[[Frame], None] | None, spot: Spot
+) -> Callable[[Frame, NodeFailed], Outcome | NodeFailed]:
+    """What a node that has given up comes to: the value in its place, with the node's `own` writes, or the failure."""
+
+    def take_over(frame: Frame, failed: NodeFailed) -> Outcome | NodeFailed:
         if on_error is None or stand_in is None:
-            raise failed
+            return failed
         if spot.error_slot is not None:
             frame[spot.error_slot] = as_error(failed)
         if on_error.reported:
-            run_.errors.append(failed)
+            frame[RUN].errors.append(failed)
         try:
-            value = frame[spot.slot] = Outcome("failed", stand_in(frame), failed)
+            value: Outcome = Outcome("failed", stand_in(frame), failed)
+            frame[spot.slot] = value
             if own is not None and on_error.writes:
                 own(frame)
         except (ExpressionError, InvalidValue) as exc:
-            raise without_stand_in(exc, failed, spot, frame) from exc
+            wrong = without_stand_in(exc, failed, spot, frame)
+            wrong.__cause__ = exc
+            return wrong
         return value
 
-    return run
+    return take_over

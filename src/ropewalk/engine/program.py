@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import InvalidValue, SchemaMismatch
+from ..errors import InvalidValue, RopewalkError, SchemaMismatch
 from ..expr.ast import Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
-from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies
-from ..ops import Validate, Wait
+from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, nodes_of
+from ..ops import Call, Validate, Wait
 from ..schema import compile_schema
 from ..state import fold_into
 from ..uncollected import uncollected
@@ -31,6 +31,12 @@ from .site import CompiledBody, CompileSite, opener, reopener
 if TYPE_CHECKING:
     from .chunks import Cut, Spread
     from .foldplan import FoldPlan
+
+
+class Binder(Protocol):
+    """Resolves tools: a Caller, or a Builder, which keeps what it has resolved."""
+
+    def bind(self, tool_id: str, /) -> Any: ...
 
 
 class Program:
@@ -120,18 +126,18 @@ class Builder:
         self._bound: dict[str, Any] = {}
         roots = flow.body.roots
         self.secrets, self.prev = "secret" in roots, "prev" in roots
-        self.waits = _has_waits(flow.body)
+        self.waits = may_wait(flow, self)
         self.approvals: frozenset[str] = frozenset()  # the waits of whose answers something reads `approved`
         if self.waits:
             from .approvals import approvals_read
 
             self.approvals = approvals_read(flow)
 
-    def bind(self, tool: str) -> Any:
+    def bind(self, tool_id: str, /) -> Any:
         """The tool, resolved once per program."""
-        found = self._bound.get(tool)
+        found = self._bound.get(tool_id)
         if found is None:
-            found = self._bound[tool] = self.caller.bind(tool)
+            found = self._bound[tool_id] = self.caller.bind(tool_id)
         return found
 
     def soonest(self, limit: float | None) -> None:
@@ -280,6 +286,19 @@ class Builder:
             return Yield(result(frame), frame[LOG])
 
         return ordered if plan is None else folded
+
+
+def may_wait(flow: Flow, caller: Binder) -> bool:
+    """Return True if the flow, or a flow that it calls as a tool at any depth, has a node that waits."""
+    if _has_waits(flow.body):
+        return True
+    for tool in {node.op.tool for node in nodes_of(flow.body) if type(node.op) is Call}:
+        try:
+            if getattr(caller.bind(tool), "waits", False):
+                return True
+        except RopewalkError:
+            continue  # the node that calls it fails with this error when it runs
+    return False
 
 
 def _has_waits(body: Graph) -> bool:

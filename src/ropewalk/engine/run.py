@@ -77,9 +77,9 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "halted", "id", "input", "log", "loop", "mono", "playing", "program",
-        "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn", "waiting", "waits", "wall",
-        "watch", "watcher", "when",
+        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono", "parent",
+        "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
+        "waiting", "waits", "wall", "watch", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -92,12 +92,15 @@ class Run(Lane):
         state: Mapping[str, Json] | None = None,
         spent: float = 0.0,
         watcher: Watcher | None = None,
+        listener: Watcher | None = None,
+        parent: Run | None = None,
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
-        self.state, self.spent = state, spent
+        self.listener = listener  # the watcher of this run alone: it also takes the events of runs inside this one
+        self.state, self.spent, self.parent = state, spent, parent
         self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
-        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float]] = []
+        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float, bool]] = []
         self.secrets: dict[str, str] = {}
         self.playing = False
         self.ending = False  # no node starts any more
@@ -111,6 +114,15 @@ class Run(Lane):
             self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
         self.frame: Frame | None = None
         self.waits = _waits(self) if program.waits else None
+
+    def outermost(self) -> tuple[str, str]:
+        """Return the id of the run that people resume, and the path of its node that calls the flow which this run is
+        in: "" for a run that is part of no other."""
+        run, call, parent = self, "", self.parent
+        while parent is not None:
+            call = run.id.removeprefix(f"{parent.id}/")
+            run, parent = parent, parent.parent
+        return run.id, call
 
     def now(self) -> float:
         """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back
@@ -149,10 +161,10 @@ class Run(Lane):
         return None if entry is None else attempt_of(entry)
 
     def failed_attempt(
-        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float
+        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float, handled: bool
     ) -> None:
         path, now = path_of(frame, spot), self.now()
-        self.attempts.append((path, spot.name, failed, due, now - took, now))
+        self.attempts.append((path, spot.name, failed, due, now - took, now, handled))
         if self.watcher is not None:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
@@ -168,13 +180,16 @@ class Run(Lane):
     def tell(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
         """Hand an event to the watcher; a watcher that raises does not break the run."""
         if self.watcher is not None:
-            event = Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data)
-            try:
-                self.watcher(event)
-            except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the run
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": f"the watcher of run {self.id} raised on {kind}", "exception": exc}
-                )
+            self.emit(self.watcher, Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data))
+
+    def emit(self, watcher: Watcher, event: Event) -> None:
+        """Hand a finished event to a watcher. What the watcher raises goes to the handler of the event loop."""
+        try:
+            watcher(event)
+        except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the run
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"the watcher of run {self.id} raised on {event.kind}", "exception": exc}
+            )
 
     # --- running ------------------------------------------------------------------------------
 
@@ -285,6 +300,8 @@ class Run(Lane):
         state = {name: own(c.initial) for name, c in program.flow.state.items() if c.present}
         if self.state:
             state.update(self.state)
+        if program.flow.seeds and type(self.input) is dict:
+            state.update((name, self.input[name]) for name in program.flow.seeds if name in self.input)
         log: list[Any] | None = [] if region.writes else None
         return [None, self, region, 1, None, None, None, state, log, self, "", *([None] * (region.size - FIRST))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExpressionError, ToolError
 from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
@@ -15,6 +15,7 @@ from . import direct, durable
 from .caller import Direct
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
 from .lane import Lane, lane_of_task
+from .observe import heard
 from .region import many
 from .scope import Scope
 
@@ -121,7 +122,14 @@ class CompileSite:
     def _sender(self, bound: Any) -> durable.Send:
         """How a journaled call is made whose idempotency key goes out with it."""
         spot, place = self.spot, _place_of(bound)
+        if self._watched:
+            call = heard(bound, spot)
+            return lambda frame, args: call(frame, args, f"{frame[RUN].id}/{place(frame, spot)}")
         return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")
+
+    @property
+    def _watched(self) -> bool:
+        return self.builder.watched and not self.spot.node.meta.hidden
 
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """A direct call as one coroutine, for wrappers; timed exactly where a policy looks at it."""
@@ -141,7 +149,12 @@ class CompileSite:
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         # A decision made from a secret is never written down; it is made again.
         keep = self.builder.durable and not self.builder.secrets
-        return durable.remember(kind, decide, self.spot) if keep else decide
+        decided = durable.remember(kind, decide, self.spot) if keep else decide
+        if self.builder.watched and kind == "branch" and self.spot.node.meta.source:
+            from .observe import not_taken
+
+            return not_taken(decided, self.spot)
+        return decided
 
     def sleep(self, seconds: Expr, /) -> Step:
         given = in_milliseconds(seconds)
@@ -158,9 +171,9 @@ class CompileSite:
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
         looked_at = approval and self.spot.node.id in self.builder.approvals
-        from . import waits
+        from .wait_node import wait  # only for flows that wait
 
-        return waits.wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
+        return wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
         spot = self.spot
@@ -169,10 +182,12 @@ class CompileSite:
             bound = self.builder.bind(tool)
         except ToolError as exc:
             return Step(whole, _fails(exc))
+        spot.repeatable = getattr(bound, "repeatable", False)
         if content:
+            from ..tools.call_log import logged
             from ..tools.content import with_content
 
-            bound = with_content(bound)
+            bound = logged(with_content(bound), tool)
         if bound.direct is not None and also is None and not self.builder.durable and self.builder.bare(spot):
             spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)
@@ -192,6 +207,9 @@ class CompileSite:
             get = _merged(get, more)
         if bound.direct is not None and not self.builder.secrets:
             return Step(get, self._in_one(bound))
+        if self._watched:
+            send = self._sender(bound)
+            return Step(whole, _redacted(send, get))
         return Step(whole, _keyed(bound, get, spot))
 
     def _start(self, called: Direct, args: Expr) -> Callable[[Frame], Awaitable[Json]]:
@@ -216,6 +234,13 @@ def _keyed(bound: Any, get: Getter, spot: Spot) -> Callable[[Frame], Awaitable[J
     async def run(frame: Frame) -> Json:
         run_ = frame[RUN]
         return run_.redact(await bound.call(get(frame), f"{run_.id}/{place(frame, spot)}"))
+
+    return run
+
+
+def _redacted(send: durable.Send, get: Getter) -> Callable[[Frame], Awaitable[Json]]:
+    async def run(frame: Frame) -> Json:
+        return cast(Json, frame[RUN].redact(await send(frame, get(frame))))
 
     return run
 

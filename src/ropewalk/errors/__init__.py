@@ -19,7 +19,7 @@ RopewalkError
 │   ├── ValidationFailed         arguments: `.problems`
 │   ├── ExecutionFailed
 │   │   └── ToolTimeout          no answer in time: `.seconds`
-│   ├── OutputValidationFailed   result: `.problems`
+│   ├── OutputValidationFailed   it ran, the result cannot be used: `.problems .result`
 │   └── StreamNotSupported
 ├── NodeFailed           a node of a flow gave up: `.path .node .tool .attempts`
 ├── RunTimeout           a run took longer than it may
@@ -93,6 +93,7 @@ from .tools import (
     ToolNotFound,
     ToolTimeout,
     ValidationFailed,
+    wrap_error,
 )
 
 __all__ = [
@@ -139,4 +140,5 @@ __all__ = [
     "UnresolvedReference",
     "UnsupportedSchema",
     "ValidationFailed",
+    "wrap_error",
 ]

@@ -13,7 +13,11 @@ class Unfinished(InvalidValue):
 
 
 class NodeFailed(RopewalkError):
-    """A node gave up. `path` names it (`each[3]/fetch`); `problems` lists what does not fit a schema."""
+    """A node gave up. `path` names it (`each[3]/fetch`); `problems` lists what does not fit a schema.
+
+    `retryable` is False if another attempt cannot help or would repeat effects. `ran` is True if a tool ran and only
+    its result was rejected.
+    """
 
     def __init__(
         self,
@@ -25,9 +29,12 @@ class NodeFailed(RopewalkError):
         kind: str,
         attempts: int = 1,
         problems: Iterable[Problem] = (),
+        retryable: bool = True,
+        ran: bool = False,
     ) -> None:
         self.path, self.message, self.node, self.tool, self.kind = path, message, node, tool, kind
         self.attempts, self.problems = attempts, tuple(problems)
+        self.retryable, self.ran = retryable, ran
         super().__init__(f"{path}: {message}")
 
 
@@ -103,8 +110,25 @@ class FlowFailed(RopewalkError):
 
     def __init__(self, message: str, *, run_id: str, status: str, result: dict[str, Any]) -> None:
         self.run_id, self.status, self.result = run_id, status, result
-        self.retryable = status != "stopped"
+        self.ran = any(_is_after_effects(error) for error in _listed(result))
+        self.retryable = status != "stopped" and not self.ran
         super().__init__(message)
+
+
+def _is_after_effects(error: Any) -> bool:
+    """Return True if the calls of the flow took effect, and what came of them was rejected: by a tool's schema, by
+    the flow's own output schema, or by the expression of its result."""
+    if not isinstance(error, dict):
+        return False
+    kind, path = error.get("kind"), str(error.get("path") or "")
+    of_flow = error.get("nodeId") is None and kind == "ExpressionError"
+    return error.get("ran") is True or of_flow or (kind == "SchemaMismatch" and path.partition(".")[0] == "output")
+
+
+def _listed(result: dict[str, Any]) -> list[Any]:
+    """The errors of a result, in whatever notation it is written."""
+    errors = result.get("errors")
+    return [*(errors if isinstance(errors, list) else ()), result.get("error")]
 
 
 class CompletionFailed(RopewalkError):

@@ -22,6 +22,8 @@ class ToolError(RopewalkError):
     """
 
     retryable = True
+    ran = False
+    """True if the tool ran and repeating the call would repeat its effects."""
 
     def __init__(
         self, tool_id: str, op: str, cause: BaseException | str, *, backend: Any = None, problems: Any = ()
@@ -47,6 +49,28 @@ class ToolError(RopewalkError):
         while seen is not None and not isinstance(seen, kind):
             seen = seen.__cause__
         return seen is not None
+
+
+def wrap_error(tool_id: str, op: str, error: BaseException | None, *, backend: Any = None) -> ToolError | None:
+    """Give an error the context of a tool call, as executors and backends of your own need it.
+
+    Args:
+        tool_id: The tool that was called.
+        op: The stage that failed, such as `execute`.
+        error: What went wrong. None means that nothing did.
+        backend: The ToolBackend that was used.
+
+    Returns:
+        A ToolError with `error` as its cause. None for None, and a ToolError of this tool unchanged.
+    """
+    if error is None:
+        return None
+    if isinstance(error, ToolError) and error.tool_id == tool_id:
+        return error
+    kinds = {"execute": ExecutionFailed, "validate_input": ValidationFailed, "validate_output": OutputValidationFailed}
+    wrapped = kinds.get(op, ToolError)(tool_id, op, error, backend=backend)
+    wrapped.retryable = getattr(error, "retryable", wrapped.retryable)
+    return wrapped
 
 
 class InvalidToolId(ToolError):
@@ -89,7 +113,14 @@ class ToolTimeout(ExecutionFailed):
 
 
 class OutputValidationFailed(ToolError):
-    """The result does not fit the tool's output schema, or is not JSON."""
+    """The tool ran, but its result cannot be used: it does not fit the output schema, or is not JSON.
+
+    A retry would repeat the effects of the call, so `retryable` is False unless trusted annotations say that
+    repeating the tool is safe. `result` is the rejected result (a RawResult), or None if the tool did not run.
+    """
+
+    retryable = False
+    result: Any = None
 
 
 class StreamNotSupported(ToolError):

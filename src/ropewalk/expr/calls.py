@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..errors import ExpressionError
 from ..values import Json
-from . import functions, reshape  # noqa: F401 - they fill the table
+from . import encoding, functions, reshape  # noqa: F401 - they fill the table
 from .ast import Each, Fn, Lit
 from .budget import Budget
 from .closures import SPECIAL

@@ -35,10 +35,6 @@ _AGAIN: Final = """
     UPDATE run SET status = 'running', ended_at = NULL, result = NULL, error = NULL, stop_requested = 0
     WHERE id = ANY(?) AND status NOT IN ('running', 'completed')
 """
-_FREE: Final = """
-    SELECT run.id, epoch FROM run JOIN lease ON lease.run = seq
-    WHERE run.id = ANY(?) AND status = 'running' AND owner IS NULL AND NOT ({dispatched}) ORDER BY seq
-"""
 _STOP: Final = """
     UPDATE run SET status = 'stopped', ended_at = ?1, stop_requested = 1
     WHERE parent = ?2 AND kind = ?3 AND status = 'running' RETURNING seq, id
@@ -65,11 +61,6 @@ def make(session: Session, run_id: str, chunks: dict[str, Json]) -> None:
     ids, contexts = list(chunks), [orjson.dumps(context) for context in chunks.values()]
     session.execute(_MAKE, (CHUNK, time.time(), run_id, ids, contexts))
     session.execute(_AGAIN, (ids,))
-
-
-def free(session: Session, ids: Iterable[str], dispatched: str) -> list[tuple[str, int]]:
-    """Of these, those that nobody has and nobody was told of, with their epoch. `dispatched` as in `orphans`."""
-    return [(id, epoch) for id, epoch in fetch(session, _FREE.format(dispatched=dispatched), (list(ids),))]
 
 
 def ended(session: Session, ids: Iterable[str]) -> list[Ended]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -17,36 +16,31 @@ import orjson
 from ..frozen import dataclass
 from .connection import fetch
 from .lease import Owner, judge, me
+from .poison import count_death, is_suspect, park
 from .postgres_session import Session, Target, driver
+from .silence import Silence
 from .sql_rows import load
 from .strays import Strays, anybodys
 
 T = TypeVar("T")
 
-_BEAT: Final = """
+BEAT: Final = """
     INSERT INTO worker (id, owner, began, beat, about) VALUES (?1, ?2, clock_timestamp(), clock_timestamp(), ?3)
     ON CONFLICT (id) DO UPDATE SET beat = clock_timestamp() RETURNING xmax = 0
 """
+# A heartbeat process writes this when its worker has died: nobody has to wait for the lease.
+FAREWELL: Final = "UPDATE worker SET beat = 'epoch' WHERE id = ?1"
+# The worker was only cut off: its silence was no death. A run that it has lost may have been parked meanwhile.
+_PARDON: Final = "UPDATE mishap SET deaths = deaths - 1 WHERE run = ANY(?) AND deaths > 0"
 _WORKERS: Final = """
-    SELECT id, owner, EXTRACT(EPOCH FROM clock_timestamp() - beat)::float8, EXTRACT(EPOCH FROM began)::float8, about
+    SELECT id, owner, EXTRACT(EPOCH FROM clock_timestamp() - beat)::float8, EXTRACT(EPOCH FROM began)::float8, about,
+        EXTRACT(EPOCH FROM beat)::float8
     FROM worker ORDER BY began, id
 """
 # Only runs that are on their way: a lease row stays for as long as its run does.
 _FREE: Final = """
     UPDATE lease SET owner = NULL
     WHERE owner = ? AND run IN (SELECT seq FROM run WHERE status = 'running') RETURNING run
-"""
-# What has recorded something since the last death is no poison.
-_COUNT: Final = """
-    INSERT INTO mishap (run, deaths, entries)
-    SELECT seq, 1, (SELECT count(*) FROM entry WHERE entry.run = seq) FROM unnest(CAST(? AS bigint[])) AS gone (seq)
-    ON CONFLICT (run) DO UPDATE SET entries = excluded.entries,
-        deaths = CASE WHEN excluded.entries > mishap.entries THEN 1 ELSE mishap.deaths + 1 END
-    RETURNING run, deaths
-"""
-_PARK: Final = """
-    UPDATE run SET status = 'parked', ended_at = ?2, error = CAST(?3 AS bytea)
-    WHERE {which} = ?1 AND status = 'running'
 """
 _MOST: Final = 10_000
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
@@ -60,13 +54,15 @@ _PACE: Final = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """A worker: the process it is, how long it has been silent, since when it works (seconds since the epoch)."""
+    """A worker: the process it is, how long it has been silent, since when it works (seconds since the epoch), and its
+    last heartbeat by the server's clock."""
 
     id: str
     owner: str
     silent: float
     began: float
     about: dict[str, Any]
+    beat: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +82,20 @@ class Fleet:
         self.where, self.lease, self.recoveries = where, lease, recoveries
         self._lock = threading.Lock()
         self._session: Session | None = None
+        self._connection = 0  # how many connections there have been
+        # After an outage the others may need longer to reconnect than this process did: they get a second lease.
+        self._silence = Silence(gap=lease / 2, grace=lease)
 
     # --- workers --------------------------------------------------------------------------
 
     def beat(self, id: str, about: str) -> bool:
         """Say that this worker is alive; True when nobody knew it, which is so at its first beat, and
         when it has been given up meanwhile."""
-        return bool(self.do(lambda s: fetch(s, _BEAT, (id, me().dump(), about)))[0][0])
+        return bool(self.do(lambda s: fetch(s, BEAT, (id, me().dump(), about)))[0][0])
+
+    def pardon(self, runs: Sequence[int]) -> None:
+        """Take back one death of each run: their worker lives, and was only cut off from the database."""
+        self.do(lambda s: s.execute(_PARDON, (list(runs),)))
 
     def leave(self, id: str) -> None:
         """This worker goes, and leaves nothing behind."""
@@ -100,29 +103,35 @@ class Fleet:
 
     def workers(self) -> list[WorkerRow]:
         return [
-            WorkerRow(id=id, owner=owner, silent=silent, began=began, about=orjson.loads(about))
-            for id, owner, silent, began, about in self.do(lambda s: fetch(s, _WORKERS))
+            WorkerRow(id=id, owner=owner, silent=silent, began=began, about=orjson.loads(about), beat=beat)
+            for id, owner, silent, began, about, beat in self.do(lambda s: fetch(s, _WORKERS))
         ]
 
     def alive(self) -> list[WorkerRow]:
         """Those that have been heard of within the lease, and are not known to be dead."""
-        return [worker for worker in self.workers() if not self._is_dead(worker)]
+        return [worker for worker in self.workers() if worker.silent <= self.lease and not _is_dead(worker)]
 
     def reap(self) -> list[str]:
-        """Give up the workers that are dead: whoever wants may take their runs. Returns their ids."""
-        gone = [worker for worker in self.workers() if self._is_dead(worker)]
-        return [worker.id for worker in gone if self.do(functools.partial(self._bury, worker))]
+        """Remove the workers that are dead, and release their runs.
 
-    def _is_dead(self, worker: WorkerRow) -> bool:
-        return worker.silent > self.lease or judge(Owner.load(worker.owner)) == "dead"
+        A worker is dead when its process is known to be gone, or when it was silent for a lease while this process
+        read the heartbeats. Silence during an outage of the database does not count. After an outage each worker has
+        two leases to reconnect. Call it several times per lease.
+
+        Returns:
+            The ids of the workers that this call removed.
+        """
+        workers = self.workers()
+        silent = self._silence.observe({worker.id: worker.beat for worker in workers}, self._connection)
+        gone = [worker for worker in workers if silent[worker.id] > self.lease or _is_dead(worker)]
+        return [worker.id for worker in gone if self.do(functools.partial(self._bury, worker))]
 
     def _bury(self, worker: WorkerRow, session: Session) -> bool:
         # Of several who find it dead one deletes it; one that has spoken again meanwhile is not.
         dead = fetch(
             session,
-            "DELETE FROM worker WHERE id = ? AND beat <= clock_timestamp() - make_interval(secs => CAST(? AS float8))"
-            " RETURNING 1",
-            (worker.id, worker.silent),
+            "DELETE FROM worker WHERE id = ? AND EXTRACT(EPOCH FROM beat)::float8 = CAST(? AS float8) RETURNING 1",
+            (worker.id, worker.beat),
         )
         if not dead:
             return False
@@ -132,13 +141,7 @@ class Fleet:
 
     def _count(self, session: Session, runs: list[int], owner: Owner) -> None:
         """Another process has died with these runs."""
-        for run, deaths in fetch(session, _COUNT, (runs,)):
-            if deaths > self.recoveries:
-                said = (
-                    f"parked: {deaths} workers have died while they ran it, the last one {owner},"
-                    " and it recorded nothing meanwhile; `ropewalk runs release` sets it free"
-                )
-                session.execute(_PARK.format(which="seq"), (run, time.time(), _parked(said)))
+        count_death(session, runs, owner, self.recoveries)
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -146,7 +149,7 @@ class Fleet:
         """Free the runs of processes that are gone and were no workers; gives those processes."""
 
         def work(session: Session) -> list[Owner]:
-            found = strays.free(session)
+            found = strays.free(session, self._connection)
             for owner, runs in found.items():
                 self._count(session, runs, owner)
             return list(found)
@@ -159,7 +162,11 @@ class Fleet:
 
     def park(self, run_id: str, said: str) -> None:
         """Keep a run that cannot go on from being tried again and again."""
-        self.do(lambda s: s.execute(_PARK.format(which="id"), (run_id, time.time(), _parked(said))))
+        self.do(lambda s: park(s, "id", run_id, said))
+
+    def is_suspect(self, run_id: str) -> bool:
+        """Return True if owners of this run died repeatedly: it is to be executed apart from others."""
+        return self.do(lambda s: is_suspect(s, run_id, self.recoveries))
 
     def release(self, run_id: str) -> bool:
         """Set a parked run free, with its deaths forgotten; False when it is not parked."""
@@ -211,6 +218,7 @@ class Fleet:
     def _once(self, work: Callable[[Session], T]) -> T:
         if self._session is None:
             self._session = Session(self.where)
+            self._connection += 1
         session = self._session
         session.execute("BEGIN")
         try:
@@ -233,6 +241,10 @@ class Fleet:
             self.disconnect()
 
 
+def _is_dead(worker: WorkerRow) -> bool:
+    return worker.beat == 0.0 or judge(Owner.load(worker.owner)) == "dead"
+
+
 def orphans(session: Session, dispatched: str, limit: int = 500) -> Sequence[Orphan]:
     """Runs that nobody has and nobody is to get: `dispatched` is a condition on `run` and `lease` that holds
     for those that are in line."""
@@ -244,10 +256,6 @@ def orphans(session: Session, dispatched: str, limit: int = 500) -> Sequence[Orp
         (limit,),
     )
     return [Orphan(id=id, epoch=epoch, context=_object(load(session, context))) for id, epoch, context in rows]
-
-
-def _parked(said: str) -> bytes:
-    return orjson.dumps({"kind": "Parked", "message": said})
 
 
 def _object(value: Any) -> dict[str, Any]:

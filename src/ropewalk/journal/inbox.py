@@ -94,7 +94,11 @@ class Inbox:
 
     def settle_soon(self, items: list[Item], outcomes: Outcomes) -> None:
         """From the writer: tell those who wait, in one wake-up of the loop."""
-        self.later(lambda: self._arrived(items, outcomes))
+        try:
+            self.loop.call_soon_threadsafe(self._arrived, items, outcomes)
+        except RuntimeError:  # The loop is closed: nobody waits.
+            for (_, _, work), outcome in zip(items, outcomes or (), strict=False):
+                _return_unclaimed(work, outcome)
 
     def later(self, callback: Callable[[], None]) -> None:
         """From any thread: have it called on the loop."""
@@ -117,12 +121,20 @@ def _settle(items: list[Item], outcomes: Outcomes) -> None:
         if log is not None and isinstance(outcome, StoreError) and type(row) is tuple:
             log.not_written(row, lost=isinstance(outcome, Fenced))
         if future is None or future.done():
+            _return_unclaimed(row, outcome)
             continue
         if failed:
             future.set_exception(_own(outcome))
             future.exception()  # Looked at: not awaiting an append is allowed.
         else:
             future.set_result(outcome)
+
+
+def _return_unclaimed(work: Any, outcome: Any) -> None:
+    """Hand a committed outcome back to its work when the caller was cancelled and nobody receives it."""
+    give_back = getattr(work, "give_back", None)
+    if give_back is not None and not isinstance(outcome, Exception):
+        give_back(outcome)
 
 
 def _own(error: Exception) -> Exception:

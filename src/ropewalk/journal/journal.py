@@ -365,6 +365,10 @@ class Store(UseStore, Protocol):
         """
         ...
 
+    def content(self, hash: str, /) -> bytes | None:
+        """The bytes of content by their SHA-256 (hexadecimal); None where no run here holds them."""
+        ...
+
     def take_turn(self, name: str, every: float, now: float, /) -> bool:
         """Whether nobody, in any process, has taken the turn of this name within `every` seconds; then it is taken."""
         ...

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 
+from ..content import contents
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
 from ..values import Json, check_json
 from .filters import matches
@@ -37,6 +38,11 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
         self._runs: dict[str, Record] = {}
         self._ended: deque[Record] = deque()
         self._closed = False
+        contents.add_source(self)
+
+    def content(self, hash: str) -> bytes | None:
+        with self._lock:
+            return next((r.contents[hash] for r in self._runs.values() if hash in r.contents), None)
 
     def list_versions(self, kind: str, id: str) -> list[Definition]:
         with self._lock:
@@ -292,6 +298,7 @@ class MemoryLog:
                     return self._done
                 return self._failed(JournalConflict(self.run.id, entry.path, f"another {entry.kind} is recorded here"))
             record.entries[key] = entry
+            record.keep_contents(entry.data)
         return self._done
 
     async def forget(self, keys: Iterable[Key]) -> None:
@@ -344,6 +351,7 @@ class MemoryLog:
             if record.log is not self:
                 raise self._lost()
             record.result, record.error, record.result_count, record.error_count = result, error, results, errors
+            record.keep_contents(result)
             if record.status == "running":
                 self._store._end(record, status)
             record.log = None

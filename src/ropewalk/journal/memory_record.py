@@ -6,11 +6,12 @@ import dataclasses
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
 
+from ..content import contents, hashes_of
 from ..values import Json
 from .journal import ENDS, Entry, Key, Live, NewRun, RunRow, Signal, ending
 
@@ -23,7 +24,7 @@ class Record:
     asks: making one costs as much as running a few nodes."""
 
     __slots__ = (
-        "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "live", "log", "new",
+        "contents", "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "live", "log", "new",
         "result", "result_count", "signals", "spent", "started_at", "status", "stop_requested",
     )  # fmt: skip
 
@@ -41,6 +42,16 @@ class Record:
         self.log: MemoryLog | None = None
         self.signals: Sequence[Signal] = ()
         self.due: float | None = None
+        self.contents = _NONE
+        if contents.count:
+            self.keep_contents(new.input)
+
+    def keep_contents(self, value: Json) -> None:
+        """Hold on to the content in a value; free in a process that has none."""
+        if contents.count:
+            found = {hash: contents.in_memory(hash) for hash in hashes_of(value)}
+            if found:
+                self.contents = {**self.contents, **{hash: data for hash, data in found.items() if data is not None}}
 
     def row(self, *, so_far: bool = False) -> RunRow:
         """The run; one that goes on with the results that it has `so_far`."""
@@ -123,4 +134,5 @@ def error_text(row: RunRow) -> str:
     return "" if row.error is None else orjson.dumps(row.error).decode()
 
 
+_NONE: Mapping[str, bytes] = {}
 OWNER = f"{socket.gethostname()} (pid {os.getpid()})"

@@ -1,4 +1,4 @@
-"""Asking a store from an event loop: not on the loop when the answer may be long in coming."""
+"""Ask a store from an event loop without holding the loop up while it answers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .journal import Store
+from .memory import MemoryStore
 
 T = TypeVar("T")
 
 
 async def off_loop(store: Store, work: Callable[[], T]) -> T:
-    """What `work` gives, which calls plain methods of the store: here when it is quick, else on another
-    thread, so that a server that is away holds up nobody else."""
-    return await asyncio.to_thread(work) if store.remote else work()
+    """Return what `work` gives, which calls plain methods of the store.
+
+    It runs on another thread, so that a slow query holds up nobody else. Only the store in memory is asked on the loop:
+    its answers are look-ups, and a thread would cost more than they do.
+    """
+    return work() if type(store) is MemoryStore else await asyncio.to_thread(work)

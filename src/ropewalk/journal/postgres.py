@@ -28,7 +28,12 @@ class PostgresStore(SqlStore):
 
     def __init__(self, url: str, *, lease: float = 10.0, poll: float = 0.2) -> None:
         self.where = target(url)
-        super().__init__(PostgresWriter(self.where, lease, poll), lease, poll)
+        self._postgres = PostgresWriter(self.where, lease, poll)
+        super().__init__(self._postgres, lease, poll)
+
+    def wait_for_server(self, seconds: float) -> None:
+        """Set for how long everything waits for a server that is away, before it fails with StoreError."""
+        self._postgres.patience = seconds
 
 
 def examine(url: str) -> tuple[str, list[str]]:

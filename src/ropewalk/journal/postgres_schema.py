@@ -1,7 +1,7 @@
 """Opens a store in Postgres: checks that the schema is ours, makes it or brings it up to date.
 
 Refused, with nothing changed: a schema with tables of another program, one written by a newer
-version, a database that is not in UTF-8.
+version, a database that is not in UTF-8, a connection pooler that does not keep sessions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 from ..errors import StoreError
 from .connection import fetch
 from .migrations import Migrations
+from .postgres_pooler import check_pooler
 from .postgres_session import Session, Target
 
 _FOLDER: Final = Path(__file__).parent / "migrations" / "postgres"
@@ -21,13 +22,16 @@ _OLDEST: Final = 130000
 
 
 def prepare(session: Session, where: Target) -> None:
-    version, encoding = fetch(
-        session, "SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding')"
+    version, encoding, backend = fetch(
+        session,
+        "SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),"
+        " pg_backend_pid()",
     )[0]
     if version < _OLDEST:
         raise StoreError(f"{where.name}: Postgres {version // 10000} is too old; from {_OLDEST // 10000} on it works")
     if encoding != "UTF8":
         raise StoreError(f"{where.name}: the database is in {encoding}; create one WITH ENCODING 'UTF8'")
+    check_pooler(session, where, backend)
     migrations = Migrations(_FOLDER)
     if _is_ours(session, where) and migrations.version(session) == migrations.newest:
         return

@@ -47,6 +47,7 @@ class PostgresWriter(Writer):
     def __init__(self, where: Target, lease: float, poll: float) -> None:
         self._where = where
         self._reader: Session | None = None
+        self.patience: float | None = None  # instead of PATIENCE
         failures = driver().Error
         try:
             self.connection = Session(where)
@@ -250,7 +251,7 @@ class PostgresWriter(Writer):
                     raise
                 now = time.monotonic()
                 began = began or now
-                if now - began > (_LAST if self.refusal else PATIENCE):
+                if now - began > (_LAST if self.refusal else self.patience or PATIENCE):
                     raise
             time.sleep(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, 1.0)

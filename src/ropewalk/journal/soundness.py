@@ -9,7 +9,7 @@ import orjson
 
 from ..errors import StoreError
 from ..frozen import dataclass
-from .blobs import is_ref, unpack
+from .blobs import CONTENT, is_ref, unpack
 from .connection import Connection, fetch
 from .lease import Owner
 
@@ -36,7 +36,9 @@ def bad_values(connection: Connection) -> Iterator[Bad]:
     for (hash,) in fetch(connection, "SELECT hash FROM blob"):
         found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ?", (hash,))
         try:
-            orjson.loads(unpack(b"\0" + hash, found[0] if found else None, "blob"))
+            raw = unpack(b"\0" + hash, found[0] if found else None, "blob")
+            if found[0][0] != CONTENT:
+                orjson.loads(raw)
         except (StoreError, orjson.JSONDecodeError):
             yield Bad(f"the big value {_name(hash)} is missing or damaged", blob=hash)
         else:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from ..content import MARK, hashes_in
 from ..errors import Fenced, StoreError
 from ..values import Json
 from .blobs import INLINE, Packed, dump, pack
+from .boottime import boottime
 from .claim import moments
 from .connection import Connection, fetch
 from .journal import ENDS, Entry, Key, Live, RunRow, Wanted
 from .news import News
-from .sql_rows import Row, forget_chunks, keep
+from .sql_rows import Row, contents_in, forget_chunks, keep, keep_contents
 from .sql_signals import park, take
 from .watch import BEAT, RELEASE
 
@@ -52,14 +54,14 @@ class SqlLog:
         self.node, self.spent = run.current_node, run.spent
         self.touched, self.beaten = False, 0.0
         self._live: Live | None = None
-        self.sure = 0.0  # When, by the monotonic clock, it was last asked for what says that the run is ours.
+        self.sure = 0.0  # When, by `boottime`, it was last asked for what says that the run is ours.
         self._store = store  # Dropping the last reference to it closes the writer.
         self._writer = writer
         self._inbox = writer.inbox()
         self.failure: StoreError | None = None  # Set by the writer: nothing is written past it.
         self._unsent: list[Row] = []
         self._over = "" if finished is None else "the run has ended"
-        self._lost = self._told = False
+        self._lost = self._told = self._dropped = False
         self._on_stop: Callable[[], None] | None = None
         self.on_signal: Callable[[], None] | None = None
         self.heard = 0  # The last signal that the watch has told of.
@@ -70,8 +72,8 @@ class SqlLog:
 
     @property
     def abandoned(self) -> bool:
-        """Whether its event loop was closed under it."""
-        return self._inbox.loop.is_closed()
+        """Whether its event loop was closed under it, or its release did not come through."""
+        return self._dropped or self._inbox.loop.is_closed()
 
     def write_into(self, seq: int, past: dict[Key, Entry]) -> None:
         """What is appended from now on are facts of another run, while this one is ours; `past` are those it has."""
@@ -107,6 +109,8 @@ class SqlLog:
             self._send_again()
         if raw is not None and len(raw) > INLINE:
             inbox.big = True
+        if raw is not None and MARK in raw:
+            self._keep_contents(raw)
         row: Row = (
             self.into, entry.path, entry.kind, entry.node, raw, entry.digest, entry.started, entry.ended, self.epoch,
         )  # fmt: skip
@@ -176,22 +180,30 @@ class SqlLog:
             stands = fetch(connection, _FINISH, (status, ended, *values, results, errors, self.seq))
             return str(stands[0][0])
 
-        stands = str(await self._do(work))
+        try:
+            stands = str(await self._do(work))
+        except asyncio.CancelledError:
+            self._dropped = True  # it ends all the same, or is anybody's
+            raise
         self._leave("the run has ended")
         self._writer.tell_soon(News("end", self.seq, self.run.id))
         return stands
 
     async def renew(self) -> None:
         """Beat now. Raises Fenced when the run is somebody else's."""
-        before = time.monotonic()
+        before = boottime()
         await self._do(self._write_lease)
         self.sure = before
 
     async def release(self) -> None:
-        if self._over or self._lost or self._writer.refusal or self.abandoned:
-            return  # the watch lets go of one that is abandoned
+        if self._over or self._lost or self._writer.refusal or self._inbox.loop.is_closed():
+            return  # the watch releases a log whose loop is closed
 
-        await self._do(lambda connection: connection.execute(RELEASE, self.told()))
+        try:
+            await self._do(lambda connection: connection.execute(RELEASE, self.told()))
+        except BaseException:
+            self._dropped = True  # cancelled, or the store is away: the watch repeats it until it has come through
+            raise
         self._leave("the log was released")
 
     def touch(self, current_node: str, spent: float) -> None:
@@ -248,7 +260,14 @@ class SqlLog:
         for row in rows:
             if row[4] is not None and len(row[4]) > INLINE:
                 self._inbox.big = True
+            if row[4] is not None and MARK in row[4]:
+                self._keep_contents(row[4])
             self._inbox.add((None, self, row))
+
+    def _keep_contents(self, raw: bytes) -> None:
+        """The content in an entry goes first, in the same commit."""
+        found, into = contents_in(hashes_in(raw)), self.into
+        self._inbox.add((None, self, lambda connection: keep_contents(connection, found, into)))
 
     def _write_lease(self, connection: Connection) -> None:
         """Also keeps anyone else from taking the run until the transaction has ended."""

@@ -7,10 +7,11 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from ..content import contents, hashes_in
 from ..errors import Fenced, JournalConflict, StoreError
 from ..uncollected import uncollected
 from ..values import Json
-from .blobs import ASK, Blob, Packed, is_ref, unpack
+from .blobs import ASK, CONTENT, Blob, Packed, is_ref, unpack
 from .connection import Connection, fetch
 from .journal import DECISIONS, Entry, Key, RunRow
 from .lease import Owner
@@ -33,6 +34,9 @@ SPENT: Final = f"""lease.spent + coalesce((SELECT max({_AT}) - lease.beat FROM e
 """What a run that is `running` has spent until the last that is known of it. An owner writes both columns at once: what
 it had spent by its beat. What it recorded since then is executed too, but nothing later than an owner who lives is
 silent: that was recorded by others, as of chunks, or a clock was set."""
+_HOLD_CONTENT: Final = """
+    INSERT INTO held (run, blob) SELECT ?, hash FROM blob WHERE hash = ? ON CONFLICT DO NOTHING
+"""
 _LET_GO: Final = "status = 'stopped' AND result IS NULL"
 """Of a run that was stopped while nobody executed it: whoever executes one gives it a result and counts its errors."""
 _ERRORS: Final = f"CASE WHEN {_LET_GO} AND error_count = 0 THEN 1 ELSE error_count END"
@@ -99,8 +103,34 @@ def keep_blob(connection: Connection, blob: Blob, run: int) -> None:
     connection.execute("INSERT INTO held (blob, run) VALUES (?, ?) ON CONFLICT DO NOTHING", (blob.hash, run))
 
 
+def keep_contents(connection: Connection, found: Iterable[tuple[str, bytes | None]], run: int) -> None:
+    """Store content (its SHA-256 and its bytes) unless it is there, and note that the run holds it. Without bytes only
+    the latter: it is there already, unless it was lost before."""
+    for name, data in found:
+        hash = bytes.fromhex(name)
+        if data is not None:
+            keep_blob(connection, Blob(hash, CONTENT, len(data), data), run)
+        else:
+            connection.execute(_HOLD_CONTENT, (run, hash))
+
+
+def contents_in(hashes: Iterable[str]) -> list[tuple[str, bytes | None]]:
+    """What `keep_contents` takes: the bytes as far as this process has them."""
+    return [(hash, contents.in_memory(hash)) for hash in hashes]
+
+
+def load_content(connection: Connection, hash: str) -> bytes | None:
+    """Content by its SHA-256; None where there is none. Raises StoreError where it is damaged."""
+    name = bytes.fromhex(hash)
+    found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ? AND codec = ?", (name, CONTENT))
+    return unpack(b"\0" + name, found[0], "content") if found else None
+
+
 def keep(connection: Connection, value: Packed, run: int) -> bytes | None:
     """What stands for the value in a row of this run."""
+    inside = value.contents if isinstance(value, Blob) else hashes_in(value)
+    if inside:
+        keep_contents(connection, contents_in(inside), run)
     if not isinstance(value, Blob):
         return value
     keep_blob(connection, value, run)

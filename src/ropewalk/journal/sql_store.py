@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import functools
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from ..content import contents
 from ..errors import NotFound, RunBusy
 from ..values import Json, check_json, is_json
+from . import sql_recovery as recovery
 from . import versions
 from .blobs import Packed, dump, pack
+from .boottime import boottime
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
 from .filters import contains, statuses
@@ -25,13 +27,14 @@ from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal
 from .lease import me
 from .news import Hear, News
 from .signal import outgoing
+from .silence import Silence
 from .sql_log import SqlLog, packed_value
-from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, runs, waits
+from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, load_content, runs, waits
 from .sql_signals import kept, send, signals
 from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
-from .watch import Watch
-from .writer import Writer
+from .watch import OWNED_BY, Watch
+from .writer import Writer, is_held
 
 Claiming: TypeAlias = Callable[[Connection, Doubt | None, float], Claim | Doubt]
 
@@ -54,10 +57,14 @@ class SqlStore(SqlUses):
         # Also at exit, and when the store is dropped without being closed.
         self._close = weakref.finalize(self, self._writer.close)
         self._document: tuple[Json, str, Packed] = (None, "", None)
+        contents.add_source(self)
 
     @property
     def schema(self) -> int:
         return int(self._writer.read(lambda c: fetch(c, "SELECT max(number) FROM migration"))[0][0])
+
+    def content(self, hash: str) -> bytes | None:
+        return self._writer.read(lambda c: load_content(c, hash))
 
     # --- definitions ----------------------------------------------------------------------
 
@@ -204,6 +211,15 @@ class SqlStore(SqlUses):
 
     # --- owning a run ---------------------------------------------------------------------
 
+    def unheld(self) -> list[tuple[int, str, int]]:
+        """Return the runs that this process owns though it does not have them open: row number, id and epoch."""
+        owned = self._writer.read(lambda c: fetch(c, OWNED_BY, (me().dump(),)))
+        return [(seq, id, epoch) for seq, id, epoch in owned if not is_held(self._writer.name, seq)]
+
+    def give_back(self, seq: int, epoch: int) -> None:
+        """Release a run of `unheld`, unless somebody has claimed it meanwhile."""
+        self._writer.watch.give_back(seq, epoch)
+
     async def open(self, run: NewRun) -> SqlLog:
         check_json(run.id, "run id")
         if not run.started_at:
@@ -224,10 +240,36 @@ class SqlStore(SqlUses):
             raise NotFound("run", run_id)
         return await self._own(run_id, lambda c, doubt, now: take(c, run_id, self.patience, again, doubt, now))
 
+    # --- recovery without a person --------------------------------------------------------
+
+    def recoverable(self, limit: int = 1000) -> list[tuple[RunRow, bool]]:
+        """See `sql_recovery.find_recoverable`."""
+        return self._writer.read(lambda c: recovery.find_recoverable(c, self.patience, limit))
+
+    def hand_back(self, run_id: str) -> None:
+        """Mark a run that a server gives up because it ends, so that the next server resumes it."""
+        self._writer.run(lambda c: recovery.hand_back(c, run_id))
+
+    def bury(self, row: RunRow) -> int | None:
+        """See `sql_recovery.bury`."""
+        return self._writer.run(lambda c: recovery.bury(c, row))
+
+    def park_run(self, run_id: str, message: str) -> None:
+        """Keep a run that nobody executes from being resumed again, with the reason."""
+        self._writer.run(lambda c: recovery.park(c, run_id, message))
+
+    def release_parked(self, run_id: str) -> bool:
+        """Let a server resume a parked run; False when it is not parked."""
+        return self._writer.run(lambda c: recovery.release_parked(c, run_id))
+
     @property
     def lease(self) -> Watch:
         """Until when this process is sure of its runs; see `Lease`."""
         return self._writer.watch
+
+    def open_runs(self) -> list[int]:
+        """Return the runs that are open in this process, by their number in the store."""
+        return self._writer.watch.open_runs()
 
     def close(self) -> None:
         self._close()
@@ -235,19 +277,28 @@ class SqlStore(SqlUses):
     # --- inside ---------------------------------------------------------------------------
 
     async def _own(self, id: str, claim: Claiming, new: NewRun | None = None) -> SqlLog:
+        """Make a run one's own. A claim whose caller is cancelled meanwhile, or whose journal cannot be read, is
+        given back: this process would own a run that it does not execute."""
         writer = self._writer
         writer.check()
         settled: Doubt | None = None
         while True:
-            before = time.monotonic()
-            got = await writer.inbox().do(functools.partial(_swap, claim, settled, moments.next()))
+            before = boottime()
+            got = await self._claimed(_Asking(claim, settled, moments.next(), writer.watch))
             if isinstance(got, Claim):
                 break
             settled = await self._settle(id, got)
         if got.fresh and new is not None and not new.copies:
             log = SqlLog(self, writer, got.seq, _fresh_row(new), {})
         else:
-            row, past = await asyncio.to_thread(self._load, got.seq)
+            writer.watch.opening.add(got.seq)
+            try:
+                row, past = await asyncio.to_thread(self._load, got.seq)
+            except BaseException:
+                _give_back(writer.watch, got)
+                raise
+            finally:
+                writer.watch.opening.discard(got.seq)
             log = SqlLog(self, writer, got.seq, row, keyed(past), finished=row if got.ended else None)
             if not got.ended:
                 writer.tell_soon(News("take", got.seq, id))
@@ -256,13 +307,24 @@ class SqlStore(SqlUses):
             writer.watch.add(log)
         return log
 
+    async def _claimed(self, asking: _Asking) -> Claim | Doubt:
+        future: asyncio.Future[Claim | Doubt] = self._writer.inbox().do(asking)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # A cancelled future is seen to by the inbox; one that was answered a moment before by nobody else.
+            if not future.cancelled() and future.exception() is None:
+                asking.give_back(future.result())
+            raise
+
     async def _settle(self, id: str, doubt: Doubt) -> Doubt:
         """Find out whether an owner elsewhere lives. Clocks of two hosts may differ, and jump:
-        a recent beat is believed, but an old one only when no other comes for a whole lease."""
+        a recent beat is believed, but an old one only when no other comes for a whole lease in which the store
+        could be read."""
         if doubt.recent:
             raise RunBusy(id, doubt.owner)
-        end = time.monotonic() + self.patience
-        while time.monotonic() < end:
+        silence = Silence(gap=self.patience / 2 + self._poll)
+        while silence.observe({id: doubt.beat})[id] < self.patience:
             await asyncio.sleep(min(self._poll, self.patience))
             now = self._writer.read(
                 lambda c: fetch(c, "SELECT epoch, beat FROM lease JOIN run ON run = seq WHERE id = ?", (id,))
@@ -298,8 +360,25 @@ class SqlStore(SqlUses):
         return packed
 
 
-def _swap(claim: Claiming, doubt: Doubt | None, now: float, connection: Connection) -> Claim | Doubt:
-    return claim(connection, doubt, now)
+class _Asking:
+    """A claim on its way to the writer."""
+
+    __slots__ = ("_claim", "_doubt", "_now", "_watch")
+
+    def __init__(self, claim: Claiming, doubt: Doubt | None, now: float, watch: Watch) -> None:
+        self._claim, self._doubt, self._now, self._watch = claim, doubt, now, watch
+
+    def __call__(self, connection: Connection) -> Claim | Doubt:
+        return self._claim(connection, self._doubt, self._now)
+
+    def give_back(self, got: Claim | Doubt) -> None:
+        """Release what was claimed for a caller that is gone; see `Inbox`."""
+        _give_back(self._watch, got)
+
+
+def _give_back(watch: Watch, got: Claim | Doubt) -> None:
+    if isinstance(got, Claim) and not got.ended:
+        watch.give_back(got.seq, got.epoch)
 
 
 def _with_text(connection: Connection, text: str, where: str, values: Sequence[str | float], limit: int) -> list[int]:

@@ -7,13 +7,14 @@ as they last. Refused: runs of tools that only their own process had.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
+from .boottime import boottime
 from .connection import fetch
 from .lease import Owner, judge
 from .postgres_session import Session
+from .silence import Silence
 from .sql_rows import load
 
 # By process, of which there are few, and not by run.
@@ -32,20 +33,28 @@ _FREE: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND owner = ? AND be
 class Strays:
     """Looks after them for one worker. `lease` is how long, in seconds, an owner on another host may be silent."""
 
-    def __init__(self, lease: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lease, self._clock = lease, clock
-        self._silent: dict[str, tuple[float, float]] = {}  # of an owner: its last beat, and since when that stands
+    def __init__(self, lease: float, clock: Callable[[], float] = boottime) -> None:
+        self._lease = lease
+        self._silence = Silence(gap=2 * lease, clock=clock)
         self._done: dict[str, float] = {}  # of owners that are gone and have left nothing to others: their last beat
 
-    def free(self, session: Session) -> dict[Owner, list[int]]:
-        """Have nobody own those whose process is gone: who that was, and the runs that are left to others."""
+    def free(self, session: Session, connection: int = 0) -> dict[Owner, list[int]]:
+        """Release the runs of processes that are gone.
+
+        Args:
+            session: Where to read and write, within a transaction.
+            connection: Number of the session's connection; silence on an earlier one does not count.
+
+        Returns:
+            Each process that is gone, with its runs that workers may have.
+        """
         found: dict[Owner, list[int]] = {}
         owners: dict[str, float] = dict(fetch(session, _OWNERS))
-        before, self._silent = self._silent, {}
+        silent = self._silence.observe(owners, connection)
         self._done = {owner: beat for owner, beat in self._done.items() if owners.get(owner) == beat}
         for text, beat in owners.items():
             owner = Owner.load(text)
-            if text in self._done or not self._is_gone(text, owner, beat, before):
+            if text in self._done or not self._is_gone(owner, silent[text]):
                 continue
             owned = fetch(session, _OWNED, (text, beat))
             left = [run for run, context, whole in owned if not whole or anybodys(load(session, context))]
@@ -56,14 +65,9 @@ class Strays:
                 self._done[text] = beat
         return found
 
-    def _is_gone(self, text: str, owner: Owner, beat: float, before: Mapping[str, tuple[float, float]]) -> bool:
+    def _is_gone(self, owner: Owner, silent: float) -> bool:
         verdict = judge(owner)
-        if verdict != "unknown":
-            return verdict == "dead"
-        known = before.get(text)
-        since = known[1] if known is not None and known[0] == beat else self._clock()
-        self._silent[text] = (beat, since)
-        return self._clock() - since > self._lease
+        return verdict == "dead" or (verdict == "unknown" and silent > self._lease)
 
 
 def anybodys(context: Any) -> bool:

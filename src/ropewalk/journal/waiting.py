@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from ..values import Json
 from .journal import Entry
 
-_OVER = frozenset(("attempt", "node", "skip"))
-"""What is recorded of a node instance that has ended: nothing inside of it waits any more."""
+_OVER = frozenset(("attempt", "call", "call_failed", "node", "skip"))
+"""What is recorded of a node instance that has ended: nothing inside of it, or of the flow that it calls, waits any
+more."""
 
 
 def open_waits(history: Iterable[Entry]) -> list[Entry]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..errors import Fenced
+from .boottime import boottime
 from .connection import AMONG, Connection, fetch, numbers
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ _SELDOM: Final = 2.0  # seconds between looks while what happens is told
 
 BEAT: Final = "UPDATE lease SET beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
 RELEASE: Final = "UPDATE lease SET owner = NULL, beat = ?, node = ?, spent = ? WHERE run = ? AND epoch = ?"
+GIVE_BACK: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND epoch = ?"
+OWNED_BY: Final = (
+    "SELECT seq, run.id, epoch FROM run JOIN lease ON lease.run = seq WHERE status = 'running' AND owner = ?"
+)
 _EPOCHS: Final = f"SELECT run, epoch FROM lease WHERE run {AMONG}"
 _STATE: Final = f"SELECT seq, status, epoch FROM run JOIN lease ON lease.run = seq WHERE seq {AMONG}"
 
@@ -30,7 +36,7 @@ _SENT: Final = f"SELECT run, max(seq) FROM signal WHERE run {AMONG} GROUP BY run
 class Watch:
     """The runs open in this store. `tick` is called by the writer, which holds its lock.
 
-    It is also what lets this process call tools (`Lease`): until `until`, by the monotonic clock, all of them are its
+    It is also what lets this process call tools (`Lease`): until `until`, by the clock `boottime`, all of them are its
     own; a process that was paused for longer asks for each run before it goes on.
     """
 
@@ -39,7 +45,19 @@ class Watch:
         self._logs: dict[int, SqlLog] = {}
         self._linger = self._next_look = self._next_beat = 0.0
         self._version: int | None = None
+        self._unclaimed: deque[tuple[int, int]] = deque()
+        self.opening: set[int] = set()
+        """Runs that are claimed, and whose journal is being read."""
         self.until = 0.0
+
+    def give_back(self, seq: int, epoch: int) -> None:
+        """Release a claim whose asker is gone, from any thread.
+
+        The writer thread does it as soon as it can, and tries again until the store has taken it: as long as this
+        process lives nobody else could take the run.
+        """
+        self._unclaimed.append((seq, epoch))
+        self._writer.nudge()
 
     def add(self, log: SqlLog) -> None:
         old = self._logs.get(log.seq)
@@ -68,18 +86,29 @@ class Watch:
     def find(self, seq: int) -> SqlLog | None:
         return self._logs.get(seq)
 
+    def holds(self, seq: int) -> bool:
+        """Return True if this store has the run open, is about to, or releases it."""
+        return seq in self._logs or seq in self.opening or any(seq == one for one, _ in tuple(self._unclaimed))
+
+    def open_runs(self) -> list[int]:
+        """Return the runs that are open in this process, by their number in the store."""
+        return list(self._logs)
+
     def look_soon(self) -> None:
         """From any thread: something has been done to a run."""
         self._next_look = 0.0
         self._writer.nudge()
 
     def wanted(self) -> bool:
-        return bool(self._logs) or time.monotonic() < self._linger
+        return bool(self._logs or self._unclaimed) or time.monotonic() < self._linger
 
     def wait(self) -> float:
         return max(0.0, self._next_look - time.monotonic())
 
     def tick(self) -> None:
+        if self._unclaimed:
+            with contextlib.suppress(*self._writer.failures):
+                self._writer.patiently(self._release_unclaimed)
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -97,8 +126,16 @@ class Watch:
     def release_all(self) -> None:
         rows = [log.told() for log in list(self._logs.values())]
         self._logs.clear()
+        if self._unclaimed:
+            self._release_unclaimed()
         if rows:
             self._in_one(RELEASE, rows)
+
+    def _release_unclaimed(self) -> None:
+        claims = list(self._unclaimed)
+        self._writer.transaction(lambda connection: connection.executemany(GIVE_BACK, claims))
+        for _ in claims:  # only now: what has failed is tried again
+            self._unclaimed.popleft()
 
     def _let_go(self) -> None:
         """Release the runs whose event loop was closed under them: nobody goes on with them here."""
@@ -109,7 +146,7 @@ class Watch:
                 self.remove(log)
 
     def _beat(self) -> None:
-        before = time.monotonic()
+        before, sent = time.monotonic(), boottime()
         due = before - self._lease / 3
         logs = [log for log in list(self._logs.values()) if log.touched or log.beaten <= due]
         rows = [log.told() for log in logs]
@@ -117,7 +154,7 @@ class Watch:
         for log in logs:
             log.touched, log.beaten = False, time.monotonic()
             if epochs.get(log.seq) == log.epoch:
-                log.sure = before
+                log.sure = sent
         self._reckon()
 
     def _reckon(self) -> None:

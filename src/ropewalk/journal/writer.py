@@ -376,6 +376,11 @@ def _pack_big(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
     return packed, blobs
 
 
+def is_held(store: str, seq: int) -> bool:
+    """Return True if any store object of this process has this run of this store open."""
+    return any(writer.name == store and writer.watch.holds(seq) for writer in _alive())
+
+
 def _abandon_all() -> None:
     for writer in _alive():
         writer.abandon()

@@ -7,6 +7,6 @@ them another definition, `difference.py` compares them; `cone.py` says what of a
 from ..journal.waiting import iso
 from .seen import Runs
 from .standing import LEFT, told
-from .steps import EVENT_OF, event_of, step, steps, summary
+from .steps import EVENT_OF, event_of, events_of, step, steps, summary
 
-__all__ = ["EVENT_OF", "LEFT", "Runs", "event_of", "iso", "step", "steps", "summary", "told"]
+__all__ = ["EVENT_OF", "LEFT", "Runs", "event_of", "events_of", "iso", "step", "steps", "summary", "told"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import RopewalkError
 from ..journal.journal import Entry
+from ..journal.offloop import off_loop
 from ..tools.route import Args, OnProgress
 from ..values import Json, fresh, replaced
 from .pinned import known
@@ -55,8 +56,8 @@ class _Failure(Exception):
 async def arguments(app: App, run_id: str) -> Mapping[str, Json]:
     """The arguments of every call that the run has made or is making, by its path without attempts; secrets are
     references. Raises NotFound for an unknown run."""
-    row = known(app.store, run_id)
-    history = app.runs.history(run_id)
+    row = await off_loop(app.store, lambda: known(app.store, run_id))
+    history = await off_loop(app.store, lambda: app.runs.history(run_id))
     listener = _Listener(run_id, history)
     job, _, playing = await play(app, row, listener, _past(history), park=True)
     try:

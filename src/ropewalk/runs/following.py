@@ -14,7 +14,7 @@ from ..journal.offloop import off_loop
 from ..values import Json
 from .pinned import pinned
 from .standing import LEFT
-from .steps import event_of, taken_over
+from .steps import events_of, taken_over
 
 if TYPE_CHECKING:
     from .seen import Runs
@@ -48,10 +48,10 @@ class Following:
         found = self._begun(row) if standing is None else []
         history = await off_loop(runs.store, lambda: runs.history(id))
         recorded = taken_over(history, row)
-        for entry in history:
+        for entry, event in events_of(id, history, recorded):
             if (entry.path, entry.kind) not in self._seen:
                 self._seen.add((entry.path, entry.kind))
-                found.append(event_of(id, entry, recorded))
+                found.append(event)
         self.pause = max(self._poll, _SHARE * (time.monotonic() - before))
         return found + self._ends(row, standing)
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..dialects.records import Outcome, outcome
 from ..engine.engine import check_run_id, new_run_id
 from ..errors import RunExists, StoreError
 from ..events import Event
 from ..ir import Flow
 from ..journal.journal import Entry, Key, RunRow
+from ..journal.offloop import off_loop
 from ..ops import Call
 from ..values import Json
 from .changes import Change, Reach, changes, place_of
@@ -38,14 +40,14 @@ async def fork(
     executor: Executor | None,
     on_event: Callable[[Event], None] | None,
     park: bool,
-) -> dict[str, Json]:
+) -> Outcome:
     """See `Runs.fork`."""
     store = app.store
-    row = known(store, run_id)
+    row = await off_loop(store, lambda: known(store, run_id))
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to fork them")
     check_run_id(new_id)
-    if new_id is not None and store.get_run(new_id) is not None:
+    if new_id is not None and await off_loop(store, lambda: store.get_run(new_id)) is not None:
         raise RunExists(new_id)
     old = pinned(app, row)
     new = old if definition is None else other(app, row, definition)
@@ -53,7 +55,7 @@ async def fork(
     context = row.context or {}
     job = await app.jobs.new(
         new,
-        definition_id=row.definition_id if new is old else _id_of(app, row, old, new),
+        definition_id=row.definition_id if new is old else await off_loop(store, lambda: _id_of(app, row, old, new)),
         run_id=new_id or new_run_id(),
         input=given,
         variables=context.get("variables"),
@@ -61,13 +63,13 @@ async def fork(
         on_event=on_event,
     )
     made = [] if new is old else changes(old.flow, new.flow)
-    copies = kept(new.flow, store.history(run_id), made, job.input != row.input, at)
+    history = await off_loop(store, lambda: store.history(run_id))
+    copies = kept(new.flow, history, made, job.input != row.input, at)
     job.park = park
     stays = ("queue", "priority", "file") if new is old else ("queue", "priority")
     taken = {name: context[name] for name in stays if name in context}
     job.new = replace(job.new, forked_from=run_id, copies=copies, context={**(job.new.context or {}), **taken})
-    result: dict[str, Json] = await app.engine.run(job)
-    return result
+    return outcome(await app.engine.run(job), new.kind)
 
 
 def _id_of(app: App, row: RunRow, old: Loaded, new: Loaded) -> str | None:

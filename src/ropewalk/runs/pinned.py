@@ -27,6 +27,13 @@ def known(store: Store, run_id: str) -> RunRow:
     return row
 
 
+def outermost(store: Store, row: RunRow) -> RunRow:
+    """Return the run that people resume and answer: the outermost one that this run is a part of, or itself."""
+    while row.parent is not None and (outer := store.get_run(row.parent)) is not None:
+        row = outer
+    return row
+
+
 def pinned(app: App, row: RunRow) -> Loaded:
     """The definition that a run was started with, or upgraded to."""
     context = row.context or {}

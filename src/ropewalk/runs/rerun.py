@@ -6,19 +6,22 @@ of it: those that failed go on in the same way, those that are done again forget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
-from ..errors import NothingToRetry, PartOfRun, RunBusy, StoreError
+from ..dialects.records import Outcome, outcome
+from ..errors import NotFound, NothingToRetry, PartOfRun, RunBusy, StoreError
 from ..events import Event
 from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
 from ..journal.offloop import off_loop
-from ..values import Json
+from .accept import Accept, Accepted, accepted, read_accept, repeated, split_names
 from .cone import Cone, Failure, all_named, failures
-from .instances import Instances
-from .pinned import MOST_PARTS, known, pinned
+from .instances import Attempt, Instances
+from .pinned import MOST_PARTS, known, outermost, pinned
 from .upgrade import pin, upgraded
 
 if TYPE_CHECKING:
@@ -27,15 +30,22 @@ if TYPE_CHECKING:
     from ..jobs import Executor
 
 _WELL = ("completed", "partial")
+_ASKED = frozenset(("wait", "signal", "attempt"))
+"""What the outermost run records of the waits of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
     """What a retry forgets: `keys` of the run itself; `parts` are the runs that are part of it, and whether each
-    starts from nothing."""
+    starts from nothing. `accepted` are results that it records instead of calling a tool again."""
 
     keys: list[Key]
     parts: list[tuple[RunRow, bool]]
+    accepted: tuple[Accepted, ...] = ()
+    inside: Mapping[str, Any] = field(default_factory=dict)
+    """Accepted results of nodes that are in runs inside this one."""
+    repeated: tuple[Attempt, ...] = ()
+    """Calls that took effect before, and are made again."""
 
 
 async def retry(
@@ -47,25 +57,29 @@ async def retry(
     executor: Executor | None,
     on_event: Callable[[Event], None] | None,
     park: bool,
-) -> dict[str, Json]:
-    """See `Runs.retry`."""
-    store = app.store
+    accept: Accept = (),
+) -> Outcome:
+    """Retry an ended run; `Runs.retry` describes the arguments."""
+    store, wanted = app.store, read_accept(accept)
     row = await off_loop(store, lambda: at_rest(store, run_id, nodes))
     to = await off_loop(store, lambda: upgraded(app, row, source, upgrade))
     job = await app.jobs.again(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
     job.park = park
     # Before anything changes.
-    await off_loop(store, lambda: planned(job.flow, row, store.history(run_id), store, nodes))
+    first = await off_loop(store, lambda: planned(job.flow, row, store.history(run_id), store, nodes, wanted))
+    await off_loop(store, lambda: _check_inside(app, row, first))
     log = await store.reopen(run_id, again=True)
     try:
         if to is not None:
             await pin(log, *to)
         past = list(log.past.values())
-        await _forget(app, log, await off_loop(store, lambda: planned(job.flow, row, past, store, nodes)))
+        again = await off_loop(store, lambda: planned(job.flow, row, past, store, nodes, wanted))
+        _warn(again, run_id, on_event)
+        await _forget(app, log, again)
     except BaseException:
         await log.release()
         raise
-    return await app.engine.drive(job, log)
+    return outcome(await app.engine.drive(job, log), row.kind)
 
 
 def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
@@ -73,7 +87,7 @@ def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
     other; else the error that says what is to be done instead."""
     row = known(store, run_id)
     if row.parent is not None:
-        raise PartOfRun(run_id, row.parent)
+        raise PartOfRun(run_id, outermost(store, row).id)
     if row.kind == "schedule":
         raise NothingToRetry(run_id, f"it could not begin; start another one with: ropewalk schedules run {row.name}")
     if not store.durable:
@@ -89,26 +103,72 @@ def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
     return row
 
 
-def planned(flow: Flow, row: RunRow, history: Iterable[Entry], store: Store, nodes: Sequence[str]) -> Again:
+def planned(
+    flow: Flow,
+    row: RunRow,
+    history: Iterable[Entry],
+    store: Store,
+    nodes: Sequence[str],
+    accept: Mapping[str, Any] | None = None,
+) -> Again:
     """What is to be forgotten of an ended run, that it goes on; raises NothingToRetry, or NotFound for a node."""
     entries = list(history)
     found = Instances(flow.body, entries)
     parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
-    gave_up = list(failures(found))
-    if not nodes and row.status == "completed":
+    mine, inside = split_names(found, flow, accept or {})
+    if not any(part.status not in _WELL for part in parts.values()):
+        all_named(found, flow, inside)  # raises NotFound
+    took = accepted(row, found, flow, mine)
+    kept = {one.attempt.path for one in took}
+    gave_up = [one for one in failures(found) if one.attempt.path not in kept]
+    if not nodes and not accept and row.status == "completed":
         raise NothingToRetry(row.id, "it has completed; name the node that it is to be run from (--from NODE)")
     cone = Cone()
+    for one in took:
+        cone.go_on(one.attempt)
     for instance in all_named(found, flow, nodes):
         cone.again(instance)
     if nodes:
         _all_in(row, cone, [one for one in gave_up if one.fatal])
     else:
         _failed(cone, gave_up, parts)
+    if any(cone.holds(path) for path in kept):
+        raise NothingToRetry(row.id, "a node cannot be accepted and run again; leave it out of one of the two")
     keys = cone.forgotten(entries)
+    again = [one.last for one in found.current() if cone.holds(one.last.path)]
     return Again(
         keys,
         [(part, anew) for path, part in parts.items() if (anew := _anew(path, part, found, cone)) is not None],
+        tuple(took),
+        inside,
+        tuple(repeated(again)),
     )
+
+
+def _check_inside(app: App, row: RunRow, again: Again) -> None:
+    """Raise NotFound unless every accepted node that this run does not have is in a run inside it."""
+    left = dict(again.inside)
+    waiting = [part for part, anew in again.parts if not anew]
+    while left and waiting:
+        part = known(app.store, waiting.pop().id)  # lists have no large values
+        flow = pinned(app, part).flow
+        inner = planned(flow, part, app.store.history(part.id), app.store, (), left)
+        left = {name: value for name, value in left.items() if name in inner.inside}
+        waiting += [one for one, anew in inner.parts if not anew]
+    if left:
+        raise NotFound("node", next(iter(left)), why=f"neither run {row.id} nor a run inside it can accept its result")
+
+
+def _warn(again: Again, run_id: str, on_event: Callable[[Event], None] | None) -> None:
+    """Report every call that took effect before and is made again."""
+    for attempt in again.repeated:
+        tool = getattr(attempt.instance.node.op, "tool", "")
+        if on_event is not None:
+            data = {"tool": tool}
+            node = attempt.instance.node.meta.name or attempt.instance.node.id
+            on_event(
+                Event(run_id=run_id, kind="call.repeated", at=time.time(), path=attempt.path, node=node, data=data)
+            )
 
 
 def _failed(cone: Cone, gave_up: list[Failure], parts: dict[str, RunRow]) -> None:
@@ -143,18 +203,29 @@ def _anew(path: str, part: RunRow, found: Instances, cone: Cone) -> bool | None:
     return None if settled or part.status in _WELL else False
 
 
-async def _forget(app: App, log: Log, again: Again) -> None:
+async def _forget(app: App, log: Log, again: Again) -> list[Key]:
+    """Forget it in this run and its parts; returns all of it, with paths of this run."""
+    gone = list(again.keys)
     for part, anew in again.parts:
-        await _part_again(app, part, anew)
-    await log.forget(again.keys)
+        inside = f"{part.id.removeprefix(f'{log.run.id}/')}/"
+        forgotten = await _part_again(app, part, anew, again.inside)
+        gone += [(inside + path, kind) for path, kind in forgotten if kind in _ASKED]
+    # Recorded first: if the process dies here, the run fails as before, and nothing is called again.
+    past: Any = log.past  # a dict, which `forget` changes as well
+    for one in again.accepted:
+        if one.entry is not None:
+            await log.append(one.entry)
+            past[one.entry.path, one.entry.kind] = one.entry
+    await log.forget(gone)
+    return gone
 
 
-async def _part_again(app: App, part: RunRow, anew: bool) -> None:
-    """Set a part running, for its run to go on with; with `anew` from nothing."""
+async def _part_again(app: App, part: RunRow, anew: bool, accept: Mapping[str, Any]) -> list[Key]:
+    """Set a part running, for its run to go on with; with `anew` from nothing. Returns what it has forgotten."""
     store = app.store
     row = await off_loop(store, lambda: store.get_run(part.id))
     if row is None or (row.ended_at is None and not anew):
-        return
+        return []
     found = await off_loop(store, lambda: store.list_runs(parent=part.id, limit=MOST_PARTS))
     inner = {one.id: one for one in found}
     log = await store.reopen(part.id, again=True)
@@ -164,7 +235,7 @@ async def _part_again(app: App, part: RunRow, anew: bool) -> None:
             again = Again([(e.path, e.kind) for e in entries], [(one, True) for one in inner.values()])
         else:
             past = list(log.past.values())
-            again = await off_loop(store, lambda: planned(pinned(app, row).flow, row, past, store, ()))
-        await _forget(app, log, again)
+            again = await off_loop(store, lambda: planned(pinned(app, row).flow, row, past, store, (), accept))
+        return await _forget(app, log, again)
     finally:
         await log.release()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..dialects.notation import NOTATIONS
-from ..dialects.records import Outcome, outcome
+from ..dialects.records import Outcome
 from ..errors.given import must_be
 from ..events import Event
 from ..journal.filters import statuses
@@ -20,12 +20,13 @@ from . import asked
 from .following import Following
 from .pinned import SAME
 from .standing import STANDINGS, attended, standing, told
-from .steps import endings, event_of, steps, summary, taken_over
+from .steps import endings, events_of, steps, summary, taken_over
 
 if TYPE_CHECKING:
     from ..app import App
     from ..definitions import Source
     from ..jobs import Executor
+    from .contents import Content
 
 MOST = 100_000
 KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
@@ -98,15 +99,35 @@ class Runs:
             return live.entries()
         return self.store.history(run_id)
 
+    def content(self, run_id: str, hash: str) -> Content:
+        """Get content (an image, audio, an embedded resource) that a value of the run refers to.
+
+        Args:
+            run_id: The id of the run.
+            hash: The SHA-256 of the bytes, which a value has as `$content.blob`.
+
+        Returns:
+            A `Content` with `data`, `mime_type` and `name`.
+
+        Raises:
+            NotFound: There is no such run, it does not refer to this content, or the bytes are gone.
+        """
+        from .contents import content
+
+        asked.texts(run_id=run_id, hash=hash)
+        return content(self, run_id, hash)
+
     def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
         """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
         from .answers import unanswered
+        from .untaken import with_untaken
 
         asked.texts(run_id=run_id)
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
             return None
         history = self.history(run_id)
+        decided = with_untaken(self.app, row, history)
         stands = self.standing([row]).get(run_id)
         elapsed = (row.ended_at or time.time()) - row.started_at
         before = taken_over(history, row)
@@ -124,9 +145,9 @@ class Runs:
             "result": self.result(row),
             "error": row.error,
             "endings": endings(history),
-            "waitingFor": [] if row.status in ENDS else unanswered(self, run_id, history),
-            "nodes": steps(history, row),
-            **({"events": [event_of(run_id, entry, before).to_dict() for entry in history]} if events else {}),
+            "waitingFor": [] if row.status in ENDS else unanswered(self, row, history),
+            "nodes": steps(decided, row),
+            **({"events": [event.to_dict() for _, event in events_of(run_id, decided, before)]} if events else {}),
         }
 
     def result(self, row: RunRow) -> Json:
@@ -134,6 +155,11 @@ class Runs:
         from .remains import let_go, remains
 
         return remains(self.app, row) if let_go(row) else row.result
+
+    async def ended(self, row: RunRow) -> Json:
+        """Return the same as `result`, found on a thread: what is left of a stopped run takes one more run of its
+        definition, which must not hold the event loop."""
+        return await asyncio.to_thread(self.result, row)
 
     async def arguments(self, run_id: str) -> Mapping[str, Json]:
         """What each of its calls was given, by path without attempts, as far as the run has come; secrets are
@@ -211,6 +237,18 @@ class Runs:
         must_be(bool, approved=approved)
         return approve(self, run_id, name, approved, by, note)
 
+    def outermost(self, run_id: str) -> str:
+        """Return the id of the run that a run is part of, directly or not: the one to resume, stop or answer. Of a run
+        that is part of no other this is its own id.
+
+        Raises:
+            NotFound: there is no run of this id.
+        """
+        from .pinned import known, outermost
+
+        asked.texts(run_id=run_id)
+        return outermost(self.store, known(self.store, run_id)).id
+
     def version(self, row: RunRow) -> int | None:
         """Which version of its stored definition a run goes by; None for one that is not stored."""
         if row.definition_id is None:
@@ -228,9 +266,14 @@ class Runs:
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
         park: bool = False,
+        accept: Sequence[str] | Mapping[str, Json] = (),
     ) -> Outcome:
         """Go on with a run that has ended: what failed runs again, of a for_each only the items that failed. With
         `from_nodes` (ids, names or paths such as `each[3]/fetch`) those and everything that depends on them.
+
+        A tool that ran, but whose result was rejected, is called again like any other failure; the event
+        `call.repeated` says so. `accept` names nodes whose rejected results the run uses instead,
+        without a call. As a mapping it gives the results by node, for results that are not JSON.
 
         Everything else keeps its recorded result. `definition` and `upgrade` are those of `app.resume`. Raises
         NothingToRetry where that would do nothing, NotFound for a run or node that is not there, RunBusy while the
@@ -240,8 +283,7 @@ class Runs:
 
         asked.texts(run_id=run_id)
         asked.names(from_nodes=from_nodes)
-        done = await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park)
-        return outcome(done)
+        return await retry(self.app, run_id, from_nodes, definition, upgrade, executor, on_event, park, accept)
 
     async def fork(
         self,
@@ -263,7 +305,7 @@ class Runs:
         asked.texts(run_id=run_id)
         asked.texts_or_none(new_id=new_id)
         asked.names(at=at)
-        return outcome(await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park))
+        return await fork(self.app, run_id, input, definition, at, new_id, executor, on_event, park)
 
     def diff(self, a: str, b: str) -> dict[str, Json]:
         """What differs between two runs: definition, input, node by node status, value and error, result."""

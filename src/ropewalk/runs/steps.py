@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from ..events import Event
+from ..events import Event, bounded
 from ..journal.journal import Entry, RunRow
 from ..journal.waiting import iso
 from ..values import Json
@@ -88,12 +89,26 @@ def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str,
         if entry.kind == "call" and entry.path in late:
             continue
         row = {**step(entry), "replayed": entry.ended < before}
-        if entry.kind == "node" and entry.path in failed:
-            row |= {"status": "failed", "value": None, "error": failed[entry.path].data}
+        gave_up = failed.get(entry.path)
+        if gave_up is not None and entry.kind in ("node", "call_failed"):
+            row |= _gave_up(entry, gave_up)
         elif entry.kind == "node" and entry.data is None and without_attempts(entry.path) in around:
             del row["value"]
         found.append(row)
     return found + _unrecorded(run, listed, found)
+
+
+def _gave_up(entry: Entry, attempt: Entry) -> dict[str, Json]:
+    """What the last attempt of a node says of its step: it failed, or something took over and it recovered."""
+    if _handled(attempt):
+        value = entry.data if entry.kind == "node" else None
+        return {"status": "recovered", "value": value, "error": attempt.data}
+    return {"status": "failed", "value": None, "error": attempt.data} if entry.kind == "node" else {}
+
+
+def _handled(entry: Entry) -> bool:
+    """Return True for a failed attempt after which a fallback, `onError` or skip took over."""
+    return entry.kind == "attempt" and isinstance(entry.data, dict) and bool(entry.data.get("handled"))
 
 
 def _unrecorded(run: RunRow | None, listed: list[Entry], found: list[dict[str, Json]]) -> list[dict[str, Json]]:
@@ -101,7 +116,7 @@ def _unrecorded(run: RunRow | None, listed: list[Entry], found: list[dict[str, J
     approval, of an expression. Their nodes are failed like any other, since they began to wait."""
     if run is None or run.ended_at is None or not isinstance(run.result, dict):
         return []
-    told = {without_attempts(str(row["path"])) for row in found if row["status"] == "failed"}
+    told = {without_attempts(str(row["path"])) for row in found if row["status"] in ("failed", "recovered")}
     begun = {entry.path: entry for entry in reversed(listed)}
     errors: Any = run.result.get("errors")
     made: list[dict[str, Json]] = []
@@ -141,6 +156,8 @@ def step(entry: Entry) -> dict[str, Json]:
     when it waits) is made before the node does anything: `decided` is neither an end nor a value."""
     failed = entry.kind in ("call_failed", "attempt")
     status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
+    if _handled(entry):
+        status = "recovered"
     if entry.kind in DECIDED:
         status = "decided"
     return {
@@ -158,12 +175,29 @@ def step(entry: Entry) -> dict[str, Json]:
     }
 
 
+def events_of(run_id: str, history: Iterable[Entry], before: float = 0.0) -> Iterable[tuple[Entry, Event]]:
+    """Each journal entry with the event it was. A call that failed and was tried again, or was handled, is a failed
+    attempt: the node did not fail with it."""
+    listed = list(history)
+    handled = {entry.path for entry in listed if _handled(entry)}
+    again = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
+    for entry in listed:
+        if (entry.kind == "node" and entry.path in handled) or (entry.kind == "call_failed" and entry.path in again):
+            continue  # the entry of its attempt says it
+        event = event_of(run_id, entry, before)
+        if entry.kind == "call_failed" and entry.path in handled:
+            event = replace(event, kind="attempt.failed")
+        yield entry, event
+
+
 def event_of(run_id: str, entry: Entry, before: float = 0.0) -> Event:
     """A journal entry as the event it was; one from `before` that is marked as live ones are."""
-    kind = EVENT_OF.get(entry.kind, entry.kind)
+    kind = EVENT_OF.get(entry.kind, entry.kind) if not _handled(entry) else "node.recovered"
     data: Any = entry.data
     if kind == "node.finished":
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
+        if entry.kind == "call" or entry.data is not None:  # the value of a node with a block is not recorded
+            data |= bounded("output", entry.data)
     if entry.ended < before and entry.kind in (*RECORDED, "wait") and (data is None or isinstance(data, dict)):
         data = {**(data or {}), "replayed": True}
     return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DefinitionChanged, NotFound, Problem
 from ..events import Event
 from ..journal.journal import Log, RunRow
+from ..journal.offloop import off_loop
 from ..values import Json
 from .changes import Change, Reach, changes, place_of
 from .instances import Instances
@@ -95,7 +96,7 @@ async def resume(
     park: bool,
 ) -> dict[str, Json]:
     """See `App.resume`."""
-    to = upgraded(app, row, source, upgrade)
+    to = await off_loop(app.store, lambda: upgraded(app, row, source, upgrade))
     job = await app.jobs.again(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
     job.park = park
     log = await app.store.reopen(row.id)

@@ -123,7 +123,7 @@ class Telemetry:
             return
         elif event.kind == "node.started":
             self._node(run, event)
-        elif event.kind in ("node.finished", "node.failed"):
+        elif event.kind in ("node.finished", "node.recovered", "node.failed"):
             self._node_ended(run, event)
         elif event.kind == "attempt.failed":
             self._attempt(run, event)
@@ -212,7 +212,8 @@ class Telemetry:
             return
         span, tool, began = found
         failed = event.kind == "node.failed" and isinstance(event.data, dict)
-        kind = str(event.data.get("kind")) if failed else ""
+        called = event.kind != "node.finished" and isinstance(event.data, dict)  # of one that recovered the call failed
+        kind = str(event.data.get("kind")) if called else ""
         if failed:
             span.set_attribute("error.type", kind)
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(event.data.get("message"))))
@@ -220,7 +221,7 @@ class Telemetry:
         if tool:
             attributes = {"gen_ai.operation.name": "chat" if tool == _MODEL else "execute_tool"}
             attributes |= {} if tool == _MODEL else {"gen_ai.tool.name": tool}
-            attributes |= {"error.type": kind} if failed else {}
+            attributes |= {"error.type": kind} if called else {}
             self._tool_time.record(event.at - began, attributes)
 
     def _attempt(self, run: _Traced, event: Event) -> None:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 _BEGUN: Final = ("run.started", "run.resumed")
 _ENDED: Final = ("run.finished", "run.waiting", "run.interrupted")
 _WARNS: Final = ("attempt.failed", "node.failed", "run.interrupted")
-_QUIET: Final = ("node.ready", "node.started", "node.skipped", "state.write", "items.listed", "branch.taken")
+_QUIET: Final = (
+    "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "state.write", "items.listed",
+    "branch.taken",
+)  # fmt: skip
 _SAID: Final = ("status", "ms", "message", "kind", "attempt", "tool", "reason", "event", "approval", "handled")
 _BENEATH: Final = frozenset(
     ("anthropic", "asyncio", "dbos", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "opentelemetry", "urllib3")
@@ -135,7 +138,7 @@ class RunLog:
             _here.set(where)
             if data.get("tool"):
                 self._tools[node] = str(data["tool"])
-        elif event.kind in ("node.finished", "node.failed"):
+        elif event.kind in ("node.finished", "node.recovered", "node.failed"):
             _here.set(run)
             data = {"tool": self._tools.pop(node, ""), **data}
         if event.kind in _ENDED:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ..dialects.notation import TEST, is_test
+from ..dialects.notation import NOTATIONS, TEST, is_test
 from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..frozen import dataclass
@@ -31,8 +31,6 @@ from ..values import Json, closest, fresh, replaced
 if TYPE_CHECKING:
     from ..app import Loaded
 
-RESULTS: Final = ("results", "data", "finalState", "result")
-"""What a notation calls its result: the first of these that an outcome has is what a case expects."""
 _ATTEMPT: Final = re.compile(r"@\d+")
 _TIMED: Final = re.compile(r"^run .+ (took longer than its timeout of )")
 _BACKEND: Final = re.compile(r"^(run: \w+ \S+) \[[^\]]+\]:")
@@ -158,12 +156,13 @@ def differing(was: Json, now: Json, path: str, most: int = 20) -> list[tuple[str
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """What came of a case: every difference, the arguments and tools of the calls by path, the answers to its waits,
-    the outcome."""
+    the outcome, and what a case expects of such an outcome."""
 
     differences: list[Difference]
     asked: Mapping[str, list[dict[str, Json]]]
     answered: Mapping[str, Json]
     outcome: dict[str, Json]
+    expect: dict[str, Json]
 
 
 async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
@@ -175,11 +174,14 @@ async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
     for path in case.get("waits") or {}:
         if path not in recording.answered:
             differences.append(Difference(path=path, message="waits no more"))
-    ended = {**outcome, **expected(outcome, str(outcome.get("status")))}
+    expect = expected(outcome, loaded.kind, str(outcome.get("status")))
+    ended = {**outcome, **expect}
     for key, wanted in (case.get("expect") or {}).items():
         for place, was, now in differing(wanted, ended.get(key), key):
             differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
-    return Replayed(differences=differences, asked=recording.asked, answered=recording.answered, outcome=outcome)
+    return Replayed(
+        differences=differences, asked=recording.asked, answered=recording.answered, outcome=outcome, expect=expect
+    )
 
 
 async def _played(case: Mapping[str, Any], loaded: Loaded, recording: Recording) -> dict[str, Any]:
@@ -236,7 +238,7 @@ async def case_of(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: J
     case |= {"input": row.input} if row.input is not None else {}
     case |= {"variables": context["variables"]} if context.get("variables") else {}
     case |= {"waits": waits} if waits else {}
-    expect = expected(row.result or {}, row.status)
+    expect = expected(row.result or {}, loaded.kind, row.status)
     case |= {"calls": await _found(case, loaded, recorded), "expect": expect}
     if (await replay(case, loaded)).differences:
         timed = {path: {**times[path], **one} for path, one in recorded.items()}
@@ -270,14 +272,15 @@ def updated(case: Mapping[str, Any], replayed: Replayed) -> dict[str, Any]:
         if whole:
             calls[path] = whole[0] if len(whole) == 1 else whole
     now = {**case, "calls": calls, "waits": dict(replayed.answered)}
-    now["expect"] = expected(replayed.outcome, str(replayed.outcome.get("status")))
+    now["expect"] = replayed.expect
     return {key: value for key, value in now.items() if value or key not in ("calls", "waits")}
 
 
-def expected(outcome: Mapping[str, Json], status: str) -> dict[str, Json]:
+def expected(outcome: Mapping[str, Json], kind: str, status: str) -> dict[str, Json]:
     """What a case expects of an outcome: how it ended, its result, its errors."""
     found: dict[str, Json] = {"status": status}
-    found |= next(({key: outcome[key]} for key in RESULTS if key in outcome), {})
+    value = NOTATIONS[kind].value
+    found |= {value: outcome[value]} if value in outcome else {}
     errors: Any = outcome.get("errors")
     return found | ({"errors": [_plain(error) for error in errors]} if isinstance(errors, list) and errors else {})
 

@@ -13,7 +13,7 @@ from ..errors import Problem
 from ..expr.ast import Lit, Obj
 from .inside import WrongPath, find, find_impl
 
-LOCAL: Final = ("impl:", "dataset:", "experience:")
+LOCAL: Final = ("impl:", "dataset:", "experience:", "cli-agent:")
 """How the ids of tools begin that are found in the directory of the definition, not in the toolbox."""
 
 
@@ -25,6 +25,9 @@ def check_files(nodes: Iterable[Any], root: str) -> Iterator[Problem]:
             wrong = _module(Path(root), path) if path else None  # one that is not given has been reported
         elif kind == "experience":
             wrong = _wrong(root, path, directory=True)
+        elif kind == "cli-agent":
+            yield from _workdir(node, root)
+            continue
         else:
             if kind == "dataset":
                 yield from _sources(node, root)
@@ -53,6 +56,17 @@ def _sources(node: Any, root: str) -> Iterator[Problem]:
         yield Problem(path=f"{node.meta.source}.source.{found[0]}", message=found[1])
 
 
+def _workdir(node: Any, root: str) -> Iterator[Problem]:
+    written = _written(node.op.args)
+    workdir = written.get("workdir") if isinstance(written, dict) else None
+    if workdir is None:
+        return
+    try:
+        find(Path(root), workdir, directory=True)
+    except WrongPath as wrong:
+        yield Problem(path=f"{node.meta.source}.workdir", message=str(wrong))
+
+
 def _written(expr: Any) -> Any:
     """The value of an expression where it is written down; None, also inside, for what is worked out."""
     if isinstance(expr, Obj):
@@ -77,9 +91,10 @@ def _wrong(root: str, path: str, *, directory: bool = False) -> str | None:
 
 
 def homeless(nodes: Iterable[Any]) -> Iterator[Problem]:
-    """A problem for each node that names a file where the definition came from no directory."""
+    """A problem for each node that names a file or starts a program where the definition came from no directory."""
     for node in nodes:
         if node.op.tool.startswith(LOCAL):
             field = node.meta.labels.get("tool", "tool")
-            message = "names a file, and this definition comes from no directory; run it from its file"
+            what = "starts a program" if node.op.tool.startswith("cli-agent:") else "names a file"
+            message = f"{what}, and this definition comes from no directory; run it from its file"
             yield Problem(path=f"{node.meta.source}.{field}", message=message)

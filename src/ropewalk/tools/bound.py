@@ -14,18 +14,29 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
-from ..errors import InvalidInput, InvalidValue, Problem, ToolError, UnsupportedSchema, ValidationFailed
+from ..errors import (
+    InvalidInput,
+    InvalidValue,
+    OutputValidationFailed,
+    Problem,
+    ToolError,
+    UnsupportedSchema,
+    ValidationFailed,
+)
 from ..errors.foreign import passes
 from ..errors.given import listed
 from ..frozen import dataclass
 from ..schema import compile_schema
 from ..values import NOT_JSON, Json, check_json, fresh, own
 from .failures import Failures
-from .progress import Progress
+from .normalise import ToolReported
+from .progress import guarded
+from .raw import UnusableResult
 from .result import RunResult, StreamEvent
 from .route import Args, OnProgress, Route
 from .stream import Stream, streamer
 from .tool import Tool, ToolBackend
+from .trust import is_repeatable
 
 if TYPE_CHECKING:
     from .pace import Pace, Turn
@@ -94,7 +105,8 @@ class Bound:
 
     `direct`, for coroutine handlers only, is `call` without the timeout, in parts.
     `tool` and `backend` are None where they are resolved at each call. `timeout` is in seconds.
-    `per_attempt` asks for keys that tell the attempts of a node apart.
+    `per_attempt` asks for keys that tell attempts apart; `repeatable` allows a call that took effect to be repeated.
+    `waits` says that the tool runs a flow that may wait for events and approvals.
     """
 
     tool: Tool | None
@@ -105,6 +117,8 @@ class Bound:
     execute: Execute
     stream: Stream
     per_attempt: bool = False
+    repeatable: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +134,13 @@ class Rules:
 
 def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
     """Everything after resolution, as closures; raises ToolError where a schema cannot be compiled."""
-    fail = Failures(tool_id, backend)
+    repeatable = is_repeatable(tool, backend) if route.repeatable is None else route.repeatable
+    fail = Failures(tool_id, backend, repeatable)
     takes = gives = ALL_FIT
     if tool is not None:
         if rules.validate_input:
             takes = _whole(_checker(tool.input_schema, "args", rules.validator, fail.input), route.whole)
-        if rules.validate_output and tool.output_schema is not None:
+        if rules.validate_output and tool.output_schema is not None and not route.checked:
             gives = _checker(tool.output_schema, "result", rules.validator, fail.output)
     check_in, check_out = takes.check, gives.check
     limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout
@@ -142,7 +157,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         if turn is not None:
             await turn()
         seconds = limit if timeout is None else timeout
-        told = Progress(on_progress).tell if on_progress is not None else None
+        told = guarded(on_progress)
         sent = args if route.strict else fresh(args)
         raw = await _within(seconds, route, (sent, key, seconds, told), fail)  # 6
         return settle(raw)  # 7, 8
@@ -163,6 +178,8 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         direct=_direct(route.direct, takes, gives, settle, fail) if route.direct and turn is None else None,
         timeout=limit,
         per_attempt=route.per_attempt,
+        repeatable=repeatable,
+        waits=route.waits,
         execute=run,
         stream=stream if turn is None else _in_turn(stream, turn),
     )
@@ -261,6 +278,19 @@ async def _within(seconds: float, route: Route, sent: tuple[Any, ...], fail: Fai
         raise fail.executing(error) from error
 
 
+def _checked(value: Any) -> Json:
+    """Return a copy of a result in which models are objects; raise InvalidValue if that is not JSON."""
+    try:
+        return check_json(value, "result")
+    except InvalidValue:
+        from .models import with_models  # most results hold none
+
+        converted = with_models(value)
+        if converted is value:
+            raise
+        return check_json(converted, "result")
+
+
 def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[[Any], tuple[Json, Any]]:
     """Steps 7 and 8."""
     normalise = route.normalise
@@ -268,16 +298,24 @@ def _settler(route: Route, check_out: Check | None, fail: Failures) -> Callable[
     def settle(raw: Any) -> tuple[Json, Any]:
         try:
             value, original = normalise(raw)
-        except Exception as error:
+        except ToolReported as error:
             raise fail.executing(error) from error
+        except UnusableResult as error:
+            raise fail.rejected(error, raw if error.result is None else error.result) from error
+        except Exception as error:
+            raise fail.rejected(error, raw) from error
         if route.strict:
             return value, original
         try:
-            value = check_json(value, "result")
+            value = _checked(value)
         except InvalidValue as error:
-            raise fail.output(error, (Problem(path=error.place, message=error.message),)) from error
+            problem = Problem(path=error.place, message=error.message)
+            raise fail.rejected(error, value, (problem,)) from error
         if check_out is not None:
-            check_out(value)
+            try:
+                check_out(value)
+            except OutputValidationFailed as error:
+                raise fail.with_result(error, value) from error.__cause__
         return value, original
 
     return settle

@@ -1,17 +1,16 @@
-"""What an MCP result says beside its value: pictures, sounds, links, documents, as JSON in MCP's spelling.
+"""What an MCP result holds besides its value: the parts of content, for whoever can look at them, such as a model.
 
-A value is what flows compute with; the parts are for whoever can look at them, such as a model.
+A value is what flows compute with. A tool may give `structuredContent` as its value and pictures next to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
+from ..content import from_mcp
 from ..values import Json, check_json
 from .bound import Bound
-from .normalise import get_field
+from .normalise import get_field, plain
 from .route import Args, OnProgress
 
 
@@ -22,19 +21,11 @@ def with_content(bound: Bound) -> Bound:
         args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
     ) -> Json:
         result = await bound.execute(args, key, timeout, on_progress)
-        parts = list(_parts(result.mcp_result))
         found: dict[str, Json] = {"value": result.structured}
-        if any(part.get("type") != "text" for part in parts):
-            found["content"] = check_json(parts, "result.content")
+        content = get_field(result.mcp_result, "content") if result.mcp_result is not None else None
+        parts = list(content) if isinstance(content, (list, tuple)) else []
+        if any(get_field(part, "type") != "text" for part in parts):
+            found["content"] = check_json([from_mcp(plain(part)) for part in parts], "result.content")
         return found
 
     return replace(bound, call=call, direct=None)
-
-
-def _parts(result: Any) -> Iterator[dict[str, Json]]:
-    content = get_field(result, "content") if result is not None else None
-    for part in content if isinstance(content, (list, tuple)) else ():
-        dump = getattr(part, "model_dump", None)
-        plain = dump(mode="json", by_alias=True, exclude_none=True) if dump is not None else part
-        if isinstance(plain, dict):
-            yield plain

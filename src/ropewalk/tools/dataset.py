@@ -20,7 +20,8 @@ from .local import threads
 from .mcp_request import ServerRefused
 from .rows import DatasetFailed, format_of, rows_of
 
-_WORDS: Final = ("format", "query", "server")
+_WORDS: Final = ("format", "query", "server", "method")
+_METHODS: Final = ("GET", "POST")
 
 
 class Datasets:
@@ -35,6 +36,8 @@ class Datasets:
             raise DatasetFailed(f"a dataset comes from one of {', '.join(SOURCES)}; this is {source!r:.200}")
         kind = found.pop()
         for key, value in source.items():
+            if key == "body" and kind == "http":
+                continue  # any JSON
             if key not in (kind, *_WORDS):
                 raise DatasetFailed(f"unknown key {key!r} beside {kind}")
             if not isinstance(value, str):
@@ -58,11 +61,16 @@ class Datasets:
         finally:
             query.stop()  # where we are cancelled, the thread is let go
 
-    async def _http(self, source: dict[str, str]) -> Json:
+    async def _http(self, source: dict[str, Any]) -> Json:
         url = checked_url(source["http"], "dataset")
+        method = source.get("method", _METHODS[0])
+        if method not in _METHODS:
+            raise DatasetFailed(f"{url}: the method of a dataset is {' or '.join(_METHODS)}, not {method!r:.50}")
         http = Http({}, place="dataset")
         try:
-            kind, data = await http.read(Request(method="GET", url=source["http"]))
+            sent = method == "POST" and "body" in source  # a GET request has no body, whatever the definition says
+            request = Request(method=method, url=source["http"], json=source.get("body"), has_json=sent)
+            kind, data = await http.read(request)
         except ConfigError:
             raise
         except HttpFailure as error:
@@ -89,7 +97,7 @@ class Datasets:
         return contents[0] if len(contents) == 1 else contents
 
 
-SOURCES: Final[dict[str, Callable[[Datasets, dict[str, str]], Awaitable[Json]]]] = {
+SOURCES: Final[dict[str, Callable[[Datasets, dict[str, Any]], Awaitable[Json]]]] = {
     "file": Datasets._file, "sqlite": Datasets._sqlite, "http": Datasets._http, "mcp-resource": Datasets._resource,
 }  # fmt: skip
 

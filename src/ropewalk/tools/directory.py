@@ -1,13 +1,15 @@
 """The tools of a directory: its modules and its datasets, beside the tools of the app.
 
 A DirectoryCaller stands where a Runner would: `impl:./tools/x.py` is a module, `dataset:` reads what its arguments
-name, every other id is bound by the caller underneath. To add a kind of tool, put the function that binds its ids
-into `kinds`, under what stands before their first colon; to add a language of modules, what calls one of its files
-into `languages`, and its suffix into `inside.MODULES`. Paths are looked at again here, whatever a check has said.
+name, `cli-agent:` runs a program, every other id is bound by the caller underneath. To add a kind of tool, put the
+function that binds its ids into `kinds`, under what stands before their first colon; to add a language of modules,
+what calls one of its files into `languages`, and its suffix into `inside.MODULES`. Paths are looked at again here,
+whatever a check has said.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +17,7 @@ from typing import Any, TypeAlias
 from ..errors import ExecutionFailed
 from ..values import Json, fresh
 from .bound import DEFAULT_TIMEOUT, Bound, Rules, bind_route
+from .cli_agent import PREFIX, CliAgents
 from .dataset import Datasets
 from .delta import checked
 from .imports import Mark, mark_of, renewed
@@ -41,13 +44,18 @@ class DirectoryCaller:
         self, base: Any, root: Path | str, *, env: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> None:
         self.base, self.root = base, Path(root).resolve()
-        self.kinds: dict[str, Bind] = {"impl": self._impl, "dataset": self._dataset}
+        self.kinds: dict[str, Bind] = {
+            "impl": self._impl,
+            "dataset": self._dataset,
+            PREFIX: self._cli_agent,
+        }
         self.languages: dict[str, Callable[[Impl], CallModule]] = {
             "python": self._python,
             "javascript": self._javascript,
         }
         self._env = dict(env or {})
         self._datasets = Datasets(self.root, getattr(base, "index", None))
+        self._programs = CliAgents(self.root, self._env)
         self._node = NodeProcesses(self.root, self._env)
         self._rules = Rules(timeout=getattr(base, "timeout", DEFAULT_TIMEOUT) if timeout is None else timeout)
         self._files: dict[Path, Mark | None] = {}
@@ -120,9 +128,18 @@ class DirectoryCaller:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await self._datasets.read(args.get("source"))
 
-        return bind_route(
-            tool_id, None, None, Route(send=send, normalise=lambda rows: (rows, None), strict=True), self._rules
-        )
+        route = Route(send=send, normalise=lambda rows: (rows, None), strict=True, repeatable=True)  # it only reads
+        return bind_route(tool_id, None, None, route, self._rules)
+
+    def _cli_agent(self, tool_id: str) -> Bound:
+        provider = tool_id.partition(":")[2]
+
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            return await self._programs.ask(provider, args)
+
+        # The node says how long the program may take: minutes are usual.
+        route = Route(send=send, normalise=lambda answer: (answer, None), strict=True, timeout=math.inf)
+        return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
 
     def _given(self, args: Args) -> Args:
         """The arguments as a Python function gets them: its own to change."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from ..errors import (
     ConfigError,
@@ -17,6 +18,7 @@ from ..errors import (
     ValidationFailed,
 )
 from ..errors.foreign import text_of, with_type
+from .raw import UnusableResult, raw_result
 from .route import MissingHandler
 from .tool import ToolBackend
 
@@ -26,10 +28,10 @@ log = logging.getLogger("ropewalk.tools")
 class Failures:
     """Makes the errors of one bound tool, so that each carries its id and backend."""
 
-    __slots__ = ("backend", "tool_id")
+    __slots__ = ("backend", "repeatable", "tool_id")
 
-    def __init__(self, tool_id: str, backend: ToolBackend | None) -> None:
-        self.tool_id, self.backend = tool_id, backend
+    def __init__(self, tool_id: str, backend: ToolBackend | None, repeatable: bool = False) -> None:
+        self.tool_id, self.backend, self.repeatable = tool_id, backend, repeatable
 
     def executing(self, cause: BaseException, op: str = "execute") -> ToolError:
         """The failure of a call, with what was raised as its cause."""
@@ -53,8 +55,16 @@ class Failures:
             refused = self.input(cause.reason, cause.problems)
             refused.__cause__ = cause
             return refused
+        if isinstance(cause, UnusableResult):
+            return self.rejected(cause, cause.result)
+        if isinstance(cause, OutputValidationFailed) and cause.result is not None and cause.tool_id == self.tool_id:
+            # The call of a lent tool: it is the same call, and the toolbox that owns the tool knows its hints.
+            lent = self.rejected(cause.reason, cause.result, cause.problems)
+            lent.retryable, lent.ran, lent.__cause__ = cause.retryable, cause.ran, cause
+            return lent
         error = ExecutionFailed(self.tool_id, op, said(cause), backend=self.backend)
         error.__cause__ = cause
+        error.ran = getattr(cause, "ran", False) is True
         if isinstance(cause, (ConfigError, MissingHandler)) or getattr(cause, "retryable", True) is False:
             error.retryable = False  # trying again cannot help
         return error
@@ -67,6 +77,18 @@ class Failures:
 
     def output(self, cause: BaseException | str, problems: Sequence[Problem] = ()) -> OutputValidationFailed:
         return OutputValidationFailed(self.tool_id, "validate_output", cause, backend=self.backend, problems=problems)
+
+    def rejected(
+        self, cause: BaseException | str, received: Any, problems: Sequence[Problem] = ()
+    ) -> OutputValidationFailed:
+        """Return the failure of a call that took effect, with the result that cannot be used."""
+        return self.with_result(self.output(cause, problems), received)
+
+    def with_result(self, error: OutputValidationFailed, received: Any) -> OutputValidationFailed:
+        """Complete a failure of step 8: the tool ran, so only a repeatable one may be called again."""
+        error.result = raw_result(received)
+        error.retryable, error.ran = self.repeatable, not self.repeatable
+        return error
 
     def no_stream(self, cause: BaseException | str) -> StreamNotSupported:
         return StreamNotSupported(self.tool_id, "stream", cause, backend=self.backend)

@@ -19,6 +19,7 @@ from ..errors import InvalidTool
 from ..frozen import dataclass
 from ..schema import Schema, compile_schema
 from ..values import Json
+from .models import to_json
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -179,23 +180,6 @@ class HintReader:
             return hint(**{k: reads[k](v) if k in reads else v for k, v in value.items()})
 
         return Shape(_object(shapes, required), read, to_json)
-
-
-def to_json(value: Any) -> Any:
-    """A result as JSON: dataclasses and models as objects, enums as their values, tuples as lists.
-
-    What it does not know it leaves as it is, for the check of the result to refuse.
-    """
-    if isinstance(value, enum.Enum):
-        return to_json(value.value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {to_json(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [to_json(item) for item in value]
-    dump = getattr(type(value), "model_dump", None)
-    return dump(value, mode="json") if dump else value
 
 
 def _object(shapes: dict[str, Shape], required: list[str]) -> dict[str, Json]:

@@ -25,6 +25,7 @@ from ..errors import ConfigError, InvalidValue
 from ..errors.foreign import with_type
 from ..frozen import dataclass
 from ..values import MAX_BYTES, Json, parsed
+from .raw import MAX_TEXT, RawResult, UnusableResult, bounded
 
 _EXCERPT: Final = 500
 _NO_HEADER: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
@@ -39,6 +40,14 @@ class HttpFailure(Exception):
         self.status, self.body = status, body
         self.retryable = status >= 500 or status in _WORTH_ANOTHER_TRY
         super().__init__(f"{text}: {body}" if body else text)
+
+
+class BrokenAnswer(HttpFailure, UnusableResult):
+    """The provider carried out the request, but its answer cannot be read; `result` is what arrived of it."""
+
+    def __init__(self, text: str, status: int, received: str, excerpt: str = "") -> None:
+        super().__init__(text, status, excerpt)
+        self.result = RawResult(False, text=bounded(received))
 
 
 class CannotBeSent(ValueError):
@@ -105,15 +114,17 @@ class Http:
         try:
             return parsed(body)
         except InvalidValue as error:
-            raise HttpFailure(
-                f"HTTP {response.status_code} with a body that is {error.message}", response.status_code
-            ) from error
+            raise self._broken(response, f"with a body that is {error.message}", body) from error
         except orjson.JSONDecodeError as error:
-            raise HttpFailure(
-                f"HTTP {response.status_code} with a body that is not JSON",
-                response.status_code,
-                self._excerpt(body),
-            ) from error
+            excerpt = self._excerpt(body)
+            raise self._broken(response, "with a body that is not JSON", body, excerpt) from error
+
+    def _broken(self, response: Any, what: str, body: bytes, excerpt: str = "") -> BrokenAnswer:
+        status = response.status_code
+        return BrokenAnswer(f"HTTP {status} {what}", status, self._received(body), excerpt)
+
+    def _received(self, body: bytes) -> str:
+        return self._secrets.hidden(body[: 2 * MAX_TEXT].decode("utf-8", "replace"))
 
     async def read(self, request: Request) -> tuple[str, bytes]:
         """The answer as it is: (content type, body)."""
@@ -178,13 +189,23 @@ class Http:
         )
 
     async def _read(self, response: Any) -> bytes:
+        import httpx2
+
         parts: list[bytes] = []
         size = 0
-        async for part in response.aiter_bytes():
-            size += len(part)
-            if size > self._most:
-                raise HttpFailure(f"the answer is larger than {self._most:,} bytes", 413)
-            parts.append(part)
+        try:
+            async for part in response.aiter_bytes():
+                size += len(part)
+                parts.append(part)
+                if size > self._most:
+                    too_large = f"the answer is larger than {self._most:,} bytes"
+                    raise BrokenAnswer(too_large, 413, self._received(b"".join(parts)))
+        except httpx2.RequestError as error:
+            # The status has arrived, so the provider carried out the request: this is no failure to connect.
+            what = f"with a body that broke off after {size:,} bytes: {self._secrets.hidden(with_type(error))}"
+            broken = self._broken(response, what, b"".join(parts))
+            broken.retryable = True  # by itself; whether the call may be repeated is decided where the tool is known
+            raise broken from error
         return b"".join(parts)
 
     async def _lines(self, response: Any) -> AsyncIterator[str]:

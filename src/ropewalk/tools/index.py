@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
@@ -24,11 +24,14 @@ from ..errors import InvalidCursor, InvalidTool, NotFound
 from ..errors.given import wants
 from ..frozen import dataclass
 from ..values import closest
+from .summary import NamespacePage, Searcher, SummaryPage, summary_of
 from .tool import Tool, ToolBackend, check_backend
 
 log = logging.getLogger("ropewalk.tools")
 ChangeKind: TypeAlias = Literal["registered", "updated", "backend_removed", "tool_removed"]
 _STAMP_BYTES: Final = 12
+_NAMESPACES: Final = ["\0namespaces"]
+"""Stands for the words of a search in cursors of lists of namespaces; no search has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ class Index:
         self._sorted: tuple[int, tuple[Tool, ...]] = (-1, ())
         self._version = 0
         self._secret = os.urandom(16)
+        self.searcher: Searcher | None = None
+        """Finds the tools of a query in place of the search for words; None for that."""
         self._listeners: tuple[Listener, ...] = ()
         self._news: deque[Change] = deque()
         self._telling = threading.Lock()
@@ -93,25 +98,45 @@ class Index:
         """The namespaces that have tools, sorted."""
         return sorted({tool.namespace for tool in self._all() if tool.namespace is not None})
 
+    def list_namespaces(self, *, limit: int = 20, cursor: str | None = None) -> NamespacePage:
+        """List the namespaces page by page, sorted; "" stands for the tools without one.
+
+        Args:
+            limit: Namespaces per page, 1 to 1000.
+            cursor: The `next_cursor` of the page before.
+
+        Raises:
+            InvalidCursor: The cursor is of another list, or the index has changed since.
+        """
+        check_limit(limit)
+        with self._lock:
+            version, tools = self._version, self._all()
+        start = self._open_cursor(cursor, version, _NAMESPACES) if cursor is not None else 0
+        found = sorted({tool.namespace or "" for tool in tools})
+        end = start + limit
+        more = self._cursor(version, _NAMESPACES, end) if end < len(found) else None
+        return NamespacePage(tuple(found[start:end]), more)
+
+    def summaries(self, query: str = "", *, limit: int = 20, cursor: str | None = None) -> SummaryPage:
+        """Search as `search` does, and give a short summary of each tool instead of its whole definition."""
+        page = self.search(query, limit=limit, cursor=cursor)
+        return SummaryPage(tuple(map(summary_of, page.tools)), page.next_cursor)
+
     def search(self, query: str = "", *, limit: int = 20, cursor: str | None = None) -> Page:
-        """Tools whose id, description or tags hold every word of `query`, names first, page by page.
+        """Tools whose id, description or tags hold every word of `query`, names first, page by page; with a
+        `searcher` what that finds.
 
         `limit` is 1 to 1000 tools. A cursor from another query, or from before the index changed,
         raises InvalidCursor.
         """
         if not isinstance(query, str):
             raise wants("query", "a string", query)
-        if not isinstance(limit, int):
-            raise wants("limit", "an integer", limit)
-        if not 1 <= limit <= 1000:
-            raise ValueError(f"limit must be 1 to 1000, not {limit}")
+        check_limit(limit)
         with self._lock:
             version, tools = self._version, self._all()
         words = query.lower().split()
         start = self._open_cursor(cursor, version, words) if cursor is not None else 0
-        found = [tool for tool in tools if all(word in _text(tool) for word in words)]
-        if words:
-            found.sort(key=lambda tool: not all(word in tool.id.lower() for word in words))
+        found = _matching(tools, words) if self.searcher is None else _found_by(self.searcher, query, tools)
         end = start + limit
         more = self._cursor(version, words, end) if end < len(found) else None
         return Page(tuple(found[start:end]), more)
@@ -283,6 +308,34 @@ def _hand(listener: Listener, change: Change) -> None:
         listener(change)
     except Exception:
         log.exception("a listener of the index raised")
+
+
+def check_limit(limit: object) -> None:
+    """Raise unless `limit` is a number of items that a page may have."""
+    if not isinstance(limit, int):
+        raise wants("limit", "an integer", limit)
+    if not 1 <= limit <= 1000:
+        raise ValueError(f"limit must be 1 to 1000, not {limit}")
+
+
+def _matching(tools: Iterable[Tool], words: Sequence[str]) -> builtins.list[Tool]:
+    """The tools that hold every word; those first whose ids do."""
+    found = [tool for tool in tools if all(word in _text(tool) for word in words)]
+    if words:
+        found.sort(key=lambda tool: not all(word in tool.id.lower() for word in words))
+    return found
+
+
+def _found_by(searcher: Searcher, query: str, tools: Sequence[Tool]) -> builtins.list[Tool]:
+    """What a searcher of the user's finds: tools of this index, each once."""
+    known = {tool.id: tool for tool in tools}
+    found: dict[str, Tool] = {}
+    for one in searcher(query, tools):
+        id = one if isinstance(one, str) else getattr(one, "id", None)
+        if id not in known:
+            raise NotFound("tool", str(id), why="the searcher found it, but it is not in the index")
+        found[str(id)] = known[str(id)]
+    return list(found.values())
 
 
 def _text(tool: Tool) -> str:

@@ -50,7 +50,14 @@ class Lender(Routed):
         bound = runner.bind(tool_id)
         seconds = bound.timeout if bound.per_attempt else None  # a flow's own; else the caller's stands
         return Route(
-            send=send, normalise=_whole, keeps_time=True, strict=True, timeout=seconds, per_attempt=bound.per_attempt
+            send=send,
+            normalise=_whole,
+            keeps_time=True,
+            strict=True,
+            timeout=seconds,
+            per_attempt=bound.per_attempt,
+            repeatable=bound.repeatable,
+            waits=bound.waits,
         )
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from ..errors.foreign import with_type
+from .listener import Listener
 from .result import ProgressEvent, StreamEvent
 
 MOST_THREADS: Final = 64
@@ -53,6 +54,7 @@ class Threads:
 
     def __init__(self, most: int = MOST_THREADS) -> None:
         self._most = most
+        self.calls: dict[int, Any] = {}  # by the system's number of a thread: the function it called last
         self._reset()
 
     def _reset(self) -> None:
@@ -105,6 +107,13 @@ class Threads:
                     self._grow()
 
     def _work(self) -> None:
+        me = threading.get_native_id()
+        try:
+            self._work_as(me)
+        finally:
+            self.calls.pop(me, None)
+
+    def _work_as(self, me: int) -> None:
         while True:
             with self._wake:
                 self._idle += 1
@@ -114,6 +123,7 @@ class Threads:
                     self._live -= 1
                     return
                 job = self._waiting.popleft()
+            self.calls[me] = getattr(job.call, "func", job.call)  # without the arguments
             job.run()
             with self._wake:
                 if job.abandoned:
@@ -133,15 +143,17 @@ async def maybe_await(value: Any) -> Any:
 async def collect(events: Any, on_progress: Callable[[ProgressEvent], None] | None) -> Any:
     """A stream as one result: what its `done` carried, else the list of its chunks.
 
-    Progress events go to `on_progress`; an error event raises its error.
+    Progress events go to `on_progress`, and chunks, too, if it is a Listener; an error event raises its error.
     """
     chunks: list[Any] = []
+    hear = on_progress.chunk if isinstance(on_progress, Listener) else None
     try:
         async for event in events:
-            if not isinstance(event, StreamEvent):
-                chunks.append(event)
-            elif event.kind == "chunk":
-                chunks.append(event.data)
+            if not isinstance(event, StreamEvent) or event.kind == "chunk":
+                chunk = event.data if isinstance(event, StreamEvent) else event
+                chunks.append(chunk)
+                if hear is not None:
+                    hear(chunk)
             elif event.kind == "error":
                 raise failure_of(event)
             elif event.kind == "done":

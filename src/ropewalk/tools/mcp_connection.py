@@ -27,8 +27,9 @@ from .mcp_http import LOST, UNDELIVERED, http_streams
 from .mcp_listing import Judge, Listing
 from .mcp_negotiation import LegacyOnly, follow_changes, negotiate
 from .mcp_process import spawn
-from .mcp_request import NoAnswer, Request, ServerRefused, Undelivered
+from .mcp_request import BrokenResult, NoAnswer, Request, ServerRefused, Undelivered
 from .mcp_stdio import StdioStreams
+from .raw import RawResult, shortened
 
 if TYPE_CHECKING:
     from mcp import ClientSession, MCPError
@@ -291,7 +292,9 @@ class Connection:
             failure = ServerRefused(text, code=error.error.code, data=error.error.data)
         elif isinstance(error, ValidationError):
             text = f"{about}its answer is not what the protocol allows: {error.errors()[0].get('msg', error)}"
-            failure = ServerRefused(self._told(text, ":", tail=False))
+            told = self._told(text, ":", tail=False)
+            received = harmless(self._secrets.hidden(shortened(error.errors()[0].get("input"))))
+            failure = BrokenResult(told, RawResult(False, text=received)) if tool else ServerRefused(told)
         elif isinstance(error, ServerRefused):
             failure = ServerRefused(self._told(str(error), ":", tail=False), code=error.code, data=error.data)
         else:

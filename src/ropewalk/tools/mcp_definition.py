@@ -29,6 +29,9 @@ class Definition:
     annotations: Json = None
     title: str | None = None
     request: str | None = None
+    icons: Json = None
+    meta: Json = None
+    """`icons` and `_meta` are kept for the index. No model is told of them, so they are no part of a pin."""
 
     def to_dict(self) -> dict[str, Json]:
         """What it says beside its name, as MCP spells it; what is absent is left out."""
@@ -105,4 +108,6 @@ def _definition(tool: Tool) -> Definition:
         output_schema=tool.output_schema,
         annotations=annotations.model_dump(by_alias=True, mode="json", exclude_none=True) if annotations else None,
         title=tool.title,
+        icons=[icon.model_dump(by_alias=True, mode="json", exclude_none=True) for icon in tool.icons or ()] or None,
+        meta=dict(tool.meta) if tool.meta else None,
     )

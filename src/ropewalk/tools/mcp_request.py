@@ -10,6 +10,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..values import Json
+from .raw import UnusableResult
 from .result import ProgressEvent
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ class ServerRefused(Exception):
         self.code, self.data = code, data
         self.retryable = code not in _FOR_GOOD
         super().__init__(message)
+
+
+class BrokenResult(ServerRefused, UnusableResult):
+    """The server ran a tool, but its answer is no tool result; `result` is what it sent."""
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 Ask: TypeAlias = Callable[["ClientSession"], Awaitable[Any]]

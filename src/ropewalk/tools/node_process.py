@@ -24,6 +24,7 @@ from ..values import Json
 from .child import Child, harmless, inherited, start
 from .delta import ModuleFailed
 from .inside import Impl
+from .raw import MAX_TEXT, RawResult, UnusableResult, bounded
 
 log = logging.getLogger("ropewalk.modules")
 
@@ -215,12 +216,13 @@ class NodeProcess:
         if done.done():
             return
         if head["op"] == "failed":
-            done.set_exception(ModuleFailed(harmless(head["text"]), retryable=head["retryable"]))
+            done.set_exception(_failure(head))
             return
         try:
             done.set_result(orjson.loads(body))
         except orjson.JSONDecodeError as error:
-            done.set_exception(ModuleFailed(f"{shown}: its result cannot be kept: {error}"))
+            received = RawResult(False, text=bounded(body[:MAX_TEXT].decode("utf-8", "replace")))
+            done.set_exception(UnusableResult(f"{shown}: its result cannot be kept: {error}", received))
 
     def _fail_all(self) -> None:
         for done, shown in self._waiting.values():
@@ -250,6 +252,14 @@ class NodeProcess:
             self._child.kill()
             self._fail_all()
         self._question = None
+
+
+def _failure(head: Mapping[str, Any]) -> Exception:
+    """The failure of a call; of a tool that ran, with the result that was rejected."""
+    text = harmless(head["text"])
+    if isinstance(head.get("result"), str):
+        return UnusableResult(text, RawResult(False, text=bounded(harmless(head["result"]))))
+    return ModuleFailed(text, retryable=head["retryable"])
 
 
 def exact(value: Json) -> bool:

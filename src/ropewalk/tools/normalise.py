@@ -7,14 +7,21 @@ that says it is an error raises `ToolReported` with its text.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, cast
 
 import orjson
 
+from ..content import TYPES, from_mcp
 from ..values import Json, is_json, parsed
 from .result import ToolExecutionResult
 
 _ABSENT: Any = object()
+CONTENT: Final = frozenset(TYPES)
+_NAMES: Final = ("type", "text", "data", "uri", "name", "title", "description", "size", "blob", "resource")
+_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in _NAMES},
+    "mimeType": ("mimeType", "mime_type"),
+}
 
 
 class ToolReported(Exception):
@@ -56,8 +63,11 @@ def _is_mcp(result: Any) -> bool:
 
 
 def _from_content(content: Any) -> Json:
-    """No part: null. One text: its JSON, else the text. Several: the non-empty texts."""
+    """No part: null. One text: its JSON, else the text. Several: the non-empty texts. With an image, audio, a link or a
+    resource: a list of the non-empty texts and the parts of content."""
     parts = list(content) if isinstance(content, (list, tuple)) else []
+    if any(get_field(part, "type") in CONTENT for part in parts):
+        return [value for part in map(plain, parts) if (value := from_mcp(part)) != ""]
     if len(parts) == 1:
         text = _text(parts[0])
         return None if text is None else _parsed(text)
@@ -65,6 +75,20 @@ def _from_content(content: Any) -> Json:
     if not texts:
         return None
     return texts[0] if len(texts) == 1 else texts
+
+
+def plain(part: Any) -> dict[str, Any]:
+    """A content block as a dict in the spelling of MCP."""
+    if isinstance(part, dict):
+        return part
+    dump = getattr(part, "model_dump", None)
+    if dump is not None:
+        return cast(dict[str, Any], dump(mode="json", by_alias=True, exclude_none=True))
+    found = {name: get_field(part, *names) for name, names in _SPELLINGS.items()}
+    found = {name: value for name, value in found.items() if value is not _ABSENT and value is not None}
+    if "resource" in found:
+        found["resource"] = plain(found["resource"])
+    return found
 
 
 def _parsed(text: str) -> Json:

@@ -1,4 +1,4 @@
-"""A progress callback that is told in order and cannot break the run: what it raises is logged."""
+"""A progress callback that hears of things in order and cannot break the run: an exception that it raises is logged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from ..errors.given import wants
+from .listener import Listener
 from .result import ProgressEvent
 from .route import OnProgress
 
@@ -42,6 +43,13 @@ class Progress:
         """Wait until an async callback has seen every event."""
         if self._last is not None:
             await self._last
+
+
+def guarded(on_progress: OnProgress | None) -> OnProgress | None:
+    """Return a callback that never raises: a Listener as it is, any other callback guarded."""
+    if on_progress is None or isinstance(on_progress, Listener):
+        return on_progress
+    return Progress(on_progress).tell
 
 
 async def _after(previous: asyncio.Task[None] | None, result: Awaitable[Any]) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from ..content import expanded
 from ..errors import ConfigError
 from ..frozen import dataclass
 from ..values import Json
@@ -61,7 +63,10 @@ class Route:
     `normalise` gives checked JSON of ours: nothing is copied or checked a second time.
     `whole` names the arguments that have to be an `int`: JSON Schema calls 2.0 an integer, too.
     `timeout` (seconds) stands where the tool sets none.
-    `per_attempt` asks for keys that tell the attempts of a node apart.
+    `per_attempt` asks for keys that tell the attempts of a node apart. `checked` says that the result fits the output
+    schema of the tool already: that of a flow follows from its graph, or was held to the declared one.
+    `repeatable` says whether a call may be repeated after it took effect; None leaves it to the tool's annotations.
+    `waits` says that the tool runs a flow that may wait for events and approvals.
     """
 
     send: Send
@@ -72,7 +77,10 @@ class Route:
     strict: bool = False
     timeout: float | None = None
     per_attempt: bool = False
+    checked: bool = False
+    waits: bool = False
     whole: tuple[str, ...] = ()
+    repeatable: bool | None = None
 
 
 class Routed:
@@ -154,7 +162,16 @@ def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = Non
 
 def mcp_route(executor: McpExecutor | None, backend: ToolBackend, name: str) -> Route:
     """The route to a tool of an MCP server, under the server's own bare name."""
-    return _remote(executor, "MCP", (backend.server_name, backend.tool_id or name), normalise_mcp)
+    route = _remote(executor, "MCP", (backend.server_name, backend.tool_id or name), normalise_mcp)
+
+    async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        return await route.send(expanded(args), key, timeout, on_progress)
+
+    async def open_stream(args: Args, key: str | None) -> Any:
+        return await route.open(expanded(args), key) if route.open is not None else None
+
+    # A part of content among the arguments is sent as the content block of MCP: the server has no blobs of ours.
+    return replace(route, send=send, open=open_stream if route.open is not None else None)
 
 
 def provider_route(executor: ProviderExecutor | None, backend: ToolBackend) -> Route:

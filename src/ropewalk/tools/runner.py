@@ -377,6 +377,7 @@ class Runner:
             execute=execute,
             stream=stream,
             per_attempt=flow,
+            waits=flow,
         )
 
 

@@ -18,6 +18,7 @@ from ..errors import InvalidTool
 from ..frozen import dataclass
 from ..values import Json, is_json
 from .hints import Convert, HintReader, Shape
+from .raw import UnusableResult
 from .reading import reading
 
 IdempotencyKey = NewType("IdempotencyKey", str)
@@ -161,17 +162,25 @@ def _converting(
 
         @functools.wraps(function)
         async def call(**args: Json) -> Any:
-            value = await function(**given(args))
-            return write(value) if write else value
+            return _written(await function(**given(args)), write)
 
         return call
 
     @functools.wraps(function)
     def plain(**args: Json) -> Any:
-        value = function(**given(args))
-        return write(value) if write else value
+        return _written(function(**given(args)), write)
 
     return plain
+
+
+def _written(value: Any, write: Convert | None) -> Any:
+    """Convert a result. The function ran, so what goes wrong here is no failure of the call."""
+    if write is None:
+        return value
+    try:
+        return write(value)
+    except Exception as error:
+        raise UnusableResult(f"{type(value).__qualname__} cannot be converted to JSON: {error}", value) from error
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -116,7 +116,8 @@ class Tool:
     """A tool's definition, checked and copied when made; InvalidTool says what is wrong.
 
     `annotations` are MCP's hints plus ours: `timeout`, in seconds. `handler` and `backend` say what
-    a Toolbox registers with it. Two tools are equal when their definitions are.
+    a Toolbox registers with it. `icons` and `meta` are MCP's `icons` and `_meta`, kept as its server sent them.
+    Two tools are equal when their definitions are.
     """
 
     name: str
@@ -127,6 +128,8 @@ class Tool:
     version: str | None = None
     tags: Sequence[str] = ()
     annotations: dict[str, Json] | None = None
+    icons: Sequence[dict[str, Json]] | None = field(default=None, kw_only=True, repr=False)
+    meta: dict[str, Json] | None = field(default=None, kw_only=True, repr=False)
     handler: Handler | None = field(default=None, kw_only=True, repr=False)
     backend: ToolBackend | None = field(default=None, kw_only=True, repr=False)
 
@@ -146,6 +149,10 @@ class Tool:
             self._keep("output_schema", _json_object(self.output_schema, f"{label}: output_schema"))
         if self.annotations is not None:
             self._keep("annotations", _json_object(self.annotations, f"{label}: annotations"))
+        if self.meta is not None:
+            self._keep("meta", _json_object(self.meta, f"{label}: meta"))
+        if self.icons is not None:
+            self._keep("icons", tuple(_json_object(icon, f"{label}: icons[{i}]") for i, icon in enumerate(self.icons)))
         try:
             self._keep("tags", normalise_tags((self.tags,) if isinstance(self.tags, str) else self.tags))
         except InvalidTool as error:
@@ -198,6 +205,8 @@ class Tool:
                 ("outputSchema", self.output_schema),
                 ("tags", list(self.tags) or None),
                 ("annotations", self.annotations),
+                ("icons", list(self.icons) if self.icons else None),
+                ("_meta", self.meta),
             )
             if value is not None
         }

@@ -357,8 +357,7 @@ def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBa
         raise InvalidTool(f"a tool of MCP server {server!r} has no name")
     safe = re.sub(_OTHER, "_", name)[:128]
     annotations = dict(_plain(_field(definition, "annotations")) or {})
-    title = _field(definition, "title")
-    if isinstance(title, str) and title:
+    if isinstance(title := _field(definition, "title"), str) and title:
         annotations.setdefault("title", title)
     annotations.pop("timeout", None)  # how long we wait is not the server's to say
     if seconds is not None:
@@ -370,6 +369,8 @@ def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBa
         _field(definition, "outputSchema", "output_schema"),
         namespace=server,
         annotations=annotations or None,
+        icons=[_plain(icon) for icon in _field(definition, "icons") or ()] or None,
+        meta=_plain(_field(definition, "_meta", "meta")) or None,
     )
     return made, ToolBackend.mcp(server, None if safe == name else name)
 

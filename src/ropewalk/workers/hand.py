@@ -41,11 +41,12 @@ class Hand:
             return log.finished.status
         assert isinstance(log, SqlLog)
         first, count = chunk["first"], chunk["count"]
-        past = {}
-        if not chunk["fresh"] or log.epoch > row.epoch + 1 or row.epoch > 1:
-            past = await asyncio.to_thread(self._fleet.do, lambda s: chunks.past(s, seq, chunk["path"], first, count))
-        log.write_into(seq, past)
         try:
+            past = {}
+            if not chunk["fresh"] or log.epoch > row.epoch + 1 or row.epoch > 1:
+                path = chunk["path"]
+                past = await asyncio.to_thread(self._fleet.do, lambda s: chunks.past(s, seq, path, first, count))
+            log.write_into(seq, past)
             some = items[first : first + count]
             ending = await played(self._engine.program(job), chunk["run"], job.input, log, chunk, scope, some)
             error = ending.error

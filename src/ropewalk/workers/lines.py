@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..config.workplace import Queue, Workplace
 from ..errors import NotFound
-from ..journal.fleet import Fleet
+from ..journal.fleet import Fleet, WorkerRow
 from ..journal.journal import Store
 from ..values import closest
-from .system import CHUNKS, QUEUE
+from .system import APPLICATION, CHUNKS, QUEUE, code_version
 
 
 def lines(place: Workplace) -> dict[str, dict[str, Any]]:
@@ -41,10 +42,28 @@ def unattended(store: Store, fleet: Fleet, run_id: str) -> str | None:
     if row is None or row.status != "running":
         return None
     queue, workers = str((row.context or {}).get("queue") or QUEUE), fleet.alive()
-    if any(queue in worker.about["queues"] for worker in workers):
+    takers = [worker for worker in workers if queue in worker.about["queues"]]
+    if any(is_of_this_version(worker) for worker in takers):
         return None
+    if takers:
+        return f"in line (queue {queue}), but {of_other_versions(takers)}"
     there = "no worker is there to take it" if not workers else f"none of the {len(workers)} workers takes this queue"
     return f"in line (queue {queue}), but {there}; start one with: ropewalk worker"
+
+
+def is_of_this_version(worker: WorkerRow) -> bool:
+    """Return True if the worker takes runs that this version of Ropewalk has queued."""
+    return bool(worker.about.get("version") == code_version())
+
+
+def of_other_versions(workers: Iterable[WorkerRow]) -> str:
+    """Say that these workers belong to other major versions, and what to do about it."""
+    versions = sorted({str(worker.about.get("version")).removeprefix(f"{APPLICATION}-") for worker in workers})
+    ours = code_version().removeprefix(f"{APPLICATION}-")
+    return (
+        f"its workers run Ropewalk {', '.join(f'{version}.x' for version in versions)} and this is {ours}.x:"
+        " workers take only runs of their own major version; start workers of this version"
+    )
 
 
 def _limits(queue: Queue) -> dict[str, Any]:

@@ -1,8 +1,12 @@
-"""A worker's heartbeat: it tells the store that it lives, and buries those that do not.
+"""The lease of a worker: its heartbeat, and the reaping of workers that have none.
 
-A worker is sure of its runs until somewhat less than the lease after the last beat that was acknowledged, counted
-from before that was sent, on the monotonic clock. One that was paused longer finds itself given up: it lets go of
-everything it had, and goes on as if it had just come.
+The heartbeat itself is a child process (`heartbeat.py`), because a tool may hold the interpreter of this one. A thread
+here answers the child and reads which heartbeats the database has acknowledged. Another thread reaps dead workers; it
+may wait for the database as long as it likes.
+
+A worker is sure of its runs until somewhat less than a lease after the last acknowledged heartbeat, counted from
+before that was sent. While the database is away, calls wait and nothing is cancelled: nobody else can take the runs
+either. A worker that others have given up meanwhile lets go of everything, and starts again as if it were new.
 """
 
 from __future__ import annotations
@@ -10,24 +14,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 
 import orjson
 
 from ..errors import Fenced, RopewalkError
+from ..journal.boottime import boottime as clock
 from ..journal.fleet import Fleet
 from ..journal.postgres_session import driver
+from .blocked import Blocked
+from .heart import Beat, Heart, Reading, start_heart
 
-_BEATS = 5  # per lease
+_STEPS = 5  # looks for dead workers per lease
 _SURE = 0.8  # of a lease
-clock = time.monotonic
+_PATIENT = 3  # failures in a row of the reaper, with a good heartbeat, before it says so
 log = logging.getLogger("ropewalk.workers")
 
 
 class Pulse:
-    """Beats in a thread of its own, so that a tool that holds the event loop does not stop it. `reaped` is called there
-    with the ids of dead workers, `round_` after every beat, `lost` on the loop when this worker has been given up."""
+    """Keep the lease of one worker.
+
+    Args:
+        fleet: The workers of the store. Only this object uses it.
+        id: The worker's id.
+        about: What others may know about the worker.
+        longest_block: Seconds for which a tool may hold the interpreter.
+        lost: Called on the event loop when others have given this worker up; its argument is True if the database was
+            away from this worker, so that nothing died.
+        reaped: Called in the reaper's thread with the ids of dead workers.
+        round_: Called in the reaper's thread after each look.
+    """
 
     def __init__(
         self,
@@ -35,28 +51,49 @@ class Pulse:
         id: str,
         about: dict[str, object],
         *,
-        lost: Callable[[], None],
+        longest_block: float,
+        lost: Callable[[bool], None],
         reaped: Callable[[list[str]], None],
         round_: Callable[[], None],
     ) -> None:
         self.until = 0.0
         self._fleet, self._id, self._about = fleet, id, orjson.dumps(about).decode()
+        self._longest = longest_block
         self._lost, self._reaped, self._round = lost, reaped, round_
         self._loop = asyncio.get_running_loop()
+        self._blocked = Blocked(fleet.lease / 2)
         self._sure = asyncio.Event()
         self._ended = threading.Event()
-        self._known = False
         self._losses = 0
         self._away_since: float | None = None
-        self._thread = threading.Thread(target=self._main, name="ropewalk-pulse", daemon=True)
+        self._heart: Heart | None = None
+        self._threads = [
+            threading.Thread(target=self._listen, name="ropewalk-pulse", daemon=True),
+            threading.Thread(target=self._reap, name="ropewalk-reaper", daemon=True),
+        ]
 
     def start(self) -> None:
-        """The first beat is made here, so that whatever is wrong is told at once."""
-        self._beat()
-        self._thread.start()
+        """Register the worker and begin to beat.
+
+        Raises:
+            StoreError, psycopg.Error: The database refuses.
+        """
+        before = clock()
+        self._fleet.beat(self._id, self._about)
+        self._beaten(Beat(before))
+        self._heart = self._start_heart()
+        for thread in self._threads:
+            thread.start()
 
     async def renewed(self, run_id: str) -> None:
-        """See `Lease`."""
+        """Wait until this worker is sure of its runs again.
+
+        Args:
+            run_id: The run that wants to go on.
+
+        Raises:
+            Fenced: The run is somebody else's by now.
+        """
         losses = self._losses
         while clock() >= self.until:
             self._sure.clear()
@@ -65,49 +102,79 @@ class Pulse:
             raise Fenced(run_id)
 
     def stop(self) -> None:
-        """Beat no more; the row stays. Blocking for a moment."""
+        """Stop the heartbeat; the worker's row stays. Blocks for a moment."""
         self._ended.set()
-        self._thread.join(5)
+        for thread in self._threads:
+            thread.join(5)
+        if self._heart is not None:
+            self._heart.close()
 
-    def _main(self) -> None:
-        pause = self._fleet.lease / _BEATS
+    # --- the thread that talks with the heartbeat ---------------------------------------------
+
+    def _start_heart(self) -> Heart:
+        return start_heart(self._fleet, self._id, self._about, self._longest)
+
+    def _listen(self) -> None:
+        assert self._heart is not None
+        while not self._ended.is_set():
+            for reading in self._heart.answer(self._fleet.lease / _STEPS / 2):
+                self._read(reading)
+            if culprit := self._blocked.look():
+                log.warning("%s", culprit)
+            if self._heart.has_ended() and not self._ended.is_set():
+                log.warning("the heartbeat process of this worker has ended; starting another one")
+                self._heart.close()
+                self._heart = self._start_heart()
+
+    def _read(self, reading: Reading) -> None:
+        if isinstance(reading, Beat):
+            self._beaten(reading)
+        else:
+            self._missed(reading)
+
+    def _beaten(self, beat: Beat) -> None:
+        if beat.thread is not None:
+            self._blocked.thread = beat.thread
+        if beat.away is not None:
+            self._losses += 1
+            why = f", because it could not reach the database for {beat.away:.1f} s" if beat.away else ""
+            lease = self._fleet.lease
+            log.warning("this worker was silent for more than %s s%s: its runs are others' now", lease, why)
+            self._loop.call_soon_threadsafe(self._lost, beat.away > 0)
+        self.until = max(self.until, beat.sent + self._fleet.lease * _SURE)
+        self._loop.call_soon_threadsafe(self._sure.set)
+        if self._away_since is not None:
+            log.warning("the database is back after %.1f s", clock() - self._away_since)
+            self._away_since = None
+
+    def _missed(self, why: str) -> None:
+        if self._away_since is None:
+            self._away_since = clock()
+            log.warning("the database cannot be reached; this worker tries on, and its runs wait: %s", why)
+        else:
+            log.debug("no heartbeat: %s", why)
+
+    # --- the thread that reaps ----------------------------------------------------------------
+
+    def _reap(self) -> None:
+        pause = self._fleet.lease / _STEPS
         away: tuple[type[Exception], ...] = (*driver_errors(), RopewalkError)
+        failures = 0
         while not self._ended.wait(pause):
+            if clock() >= self.until:
+                continue  # a worker that is not sure of itself judges nobody
             try:
-                self._beat()
                 dead = self._fleet.reap()
                 if dead:
                     log.warning("gave up %s: silent for too long, or dead", ", ".join(dead))
                 self._reaped(dead)
                 self._round()
-                self._reached()
+                failures = 0
             except away as error:
-                # The store is away: nobody can be given up either. Calls wait until it is back.
-                self._missed(error)
-
-    def _missed(self, error: Exception) -> None:
-        if self._away_since is None:
-            self._away_since = clock()
-            said = " ".join(str(error).split())
-            log.warning("the database cannot be reached; this worker tries on, and its runs wait: %s", said)
-        else:
-            log.debug("no heartbeat: %s", error)
-
-    def _reached(self) -> None:
-        if self._away_since is not None:
-            log.warning("the database is back after %.1f s", clock() - self._away_since)
-            self._away_since = None
-
-    def _beat(self) -> None:
-        before = clock()
-        new = self._fleet.beat(self._id, self._about)
-        if new and self._known:
-            self._losses += 1
-            log.warning("this worker was silent for more than %s s: its runs are others' now", self._fleet.lease)
-            self._loop.call_soon_threadsafe(self._lost)
-        self._known = True
-        self.until = before + self._fleet.lease * _SURE
-        self._loop.call_soon_threadsafe(self._sure.set)
+                failures += 1
+                # While the database is away the heartbeat says so.
+                level = logging.WARNING if failures == _PATIENT and self._away_since is None else logging.DEBUG
+                log.log(level, "could not look for dead workers; trying again: %s", " ".join(str(error).split()))
 
 
 def driver_errors() -> tuple[type[Exception], ...]:

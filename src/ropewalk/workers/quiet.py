@@ -15,6 +15,7 @@ _AGAIN: Final = 60.0  # seconds after which the same is worth saying again
 _MOST: Final = 200  # texts remembered
 _AWAY: Final = re.compile(
     r"OperationalError|InterfaceError|AdminShutdown|CrashShutdown|CannotConnectNow|PoolTimeout"
+    r"|AwaitedWorkflowCancelled"  # of a dispatch that was given up meanwhile: the run has another one
     r"|outcome was not recorded"  # of a workflow that was in line twice meanwhile: what has been done the journal says
 )
 _NUMBER: Final = re.compile(r"\d+")

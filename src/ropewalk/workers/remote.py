@@ -20,9 +20,10 @@ from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
 from ..journal.waiting import open_waits, shown
 from ..values import Json
+from .dispatches import dispatch_id
 from .lines import queue_named, unattended
 from .pulse import driver_errors
-from .system import MOST, PRIORITY, QUEUE, RUN, Client, package, workflow_id
+from .system import MOST, PRIORITY, QUEUE, RUN, Client, package
 
 _POLL = 0.05  # seconds between looks at the runs that are waited for
 _LONELY = 3.0  # seconds in line after which it is looked for workers
@@ -144,7 +145,7 @@ class RemoteEngine(Engine):
         if job.watcher is not None:
             job.watcher(Event(run_id=id, kind="run.queued", at=time.time(), data={"queue": queue}))
         if epoch is not None:
-            await asyncio.to_thread(self.client.enqueue, workflow_id(id, epoch), RUN, queue, [id], priority=priority)
+            await asyncio.to_thread(self.client.enqueue, dispatch_id(id, epoch), RUN, queue, [id], priority=priority)
 
     async def ended(self, run_id: str, *, or_waiting: bool = False) -> RunRow:
         """Wait until a run has ended, wherever it is run, or until it only waits for somebody."""

@@ -1,18 +1,14 @@
-"""Runs that the clock starts: `[schedules.NAME]`, kept and fired by DBOS, one run for each time that is due.
+"""Runs that the clock starts: `[schedules.NAME]`, kept in the store.
 
-Every worker watches the clock; the id of the run, which is made of the schedule's name and the time it was due,
-sees to it that one run comes of that. What was due while no worker was there is passed over, unless `catch_up` says
-otherwise. DBOS lets up to a tenth of the time between two runs go by, ten seconds at most, so that
-not all workers come at once.
+Workers start them (`clockwork.py`); here they are listed, paused, resumed and brought up to date with ropewalk.toml.
 """
 
 from __future__ import annotations
 
 import asyncio
-import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -20,7 +16,9 @@ from ..config.workplace import Schedule
 from ..errors import ConfigError, NotFound
 from ..frozen import dataclass
 from ..journal.journal import Store
+from ..journal.timetable import Missed, Timetable, TimetableRow
 from ..values import Json, closest
+from .due import croniter, next_due
 from .system import TICK, Client
 
 
@@ -38,75 +36,109 @@ class ScheduleRow:
     last: datetime | None
     status: str | None
     next: datetime | None
+    catch_up: str = "run_once"
+    missed: Sequence[Missed] = field(default=())
 
 
 class Schedules:
-    """`app.schedules`. Blocking, but for `run`: each is a statement or two. `start` makes the run of a schedule that is
-    due at a time, and gives its id."""
+    """`app.schedules`. Blocking, except for `run`: each method is a statement or two.
+
+    `start` makes the run of a schedule that is due at a time, and returns its id.
+    """
 
     def __init__(
         self,
+        timetable: Timetable,
         client: Client,
         store: Store,
         set_up: Mapping[str, Schedule],
         project: str | None,
         start: Callable[[Mapping[str, Any], str], Awaitable[str]],
     ) -> None:
-        self._client, self._store, self._set_up, self._project = client, store, set_up, project
-        self._start = start
+        self._timetable, self._client, self._store = timetable, client, store
+        self._set_up, self._project, self._start = set_up, project, start
 
     def list(self) -> list[ScheduleRow]:
-        """By name."""
-        return sorted(map(self._row, self._kept()), key=operator.attrgetter("name"))
+        """Return the schedules of the store by name, each with its latest missed due times."""
+        return [self._row(row) for row in self._timetable.rows()]
 
     async def run(self, name: str) -> str:
-        """Put its run in line now, whether it is paused or not; gives the id. Raises what is wrong with it."""
+        """Queue a run of a schedule now, whether it is paused or not.
+
+        Args:
+            name: The schedule.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            NotFound: There is no such schedule.
+            RopewalkError: Its flow or its input is wrong.
+        """
         set_up = self._set_up.get(name)
-        context = None if set_up is None else self._context(name, set_up)
-        if context is None:
-            row = await asyncio.to_thread(self._known, name)
-            context = {"name": name, **(row["context"] or {})}
-        return await self._start(context, datetime.now(UTC).isoformat())
+        if set_up is not None:
+            context = _context(set_up)
+        else:
+            context = (await asyncio.to_thread(self._known, name)).context
+        return await self._start({"name": name, **context}, datetime.now(UTC).isoformat())
 
     def pause(self, name: str) -> None:
+        """Start nothing by this schedule until it is resumed.
+
+        Raises:
+            NotFound: There is no such schedule.
+        """
         self._known(name)
-        self._client.client.pause_schedule(name)
+        self._timetable.pause(name)
 
     def resume(self, name: str) -> None:
-        """From its next time on."""
-        self._known(name)
-        self._client.client.resume_schedule(name)
+        """Start runs again, from the next due time on. Due times that passed meanwhile are not missed.
+
+        Raises:
+            NotFound: There is no such schedule.
+        """
+        row = self._known(name)
+        self._timetable.resume(name, self._next(row.cron, row.timezone))
 
     def apply(self) -> None:
-        """Keep what is set up, and forget what this project had set up before. What is paused stays so."""
-        kept = {row["schedule_name"]: row for row in self._kept()}
+        """Keep the schedules that are set up, and forget what this project had set up before.
+
+        Raises:
+            ConfigError: The times of a schedule are wrong.
+        """
         for name, schedule in self._set_up.items():
             check(name, schedule)
-        for name, row in kept.items():
-            if name not in self._set_up and (row["context"] or {}).get("project") == self._project:
-                self._client.client.delete_schedule(name)
-        if self._set_up:
-            self._client.client.apply_schedules([self._told(name, one) for name, one in self._set_up.items()])
+        paused = self._forget_old()
+        rows = [
+            TimetableRow(
+                name=name,
+                project=self._project,
+                cron=schedule.cron,
+                timezone=schedule.timezone,
+                context=_context(schedule),
+                catch_up=schedule.catch_up,
+                paused=name in paused,
+                next=self._next(schedule.cron, schedule.timezone),
+            )
+            for name, schedule in self._set_up.items()
+        ]
+        self._timetable.put(rows, self._project)
 
-    def _told(self, name: str, schedule: Schedule) -> dict[str, Any]:
-        return {
-            "schedule_name": name,
-            "workflow_name": TICK,
-            "schedule": schedule.cron,
-            "context": {**self._context(name, schedule), "project": self._project},
-            "automatic_backfill": schedule.catch_up,
-            "cron_timezone": schedule.timezone,
-        }
+    def _forget_old(self) -> set[str]:
+        """Delete the schedules that earlier versions kept in DBOS; return those that were paused."""
+        client, paused = self._client.client, set()
+        for row in client.list_schedules(workflow_name=TICK):
+            if (row["context"] or {}).get("project") == self._project:
+                client.delete_schedule(row["schedule_name"])
+                if row["status"] != "ACTIVE":
+                    paused.add(row["schedule_name"])
+        return paused
 
-    def _context(self, name: str, schedule: Schedule) -> dict[str, Any]:
-        return {"name": name, "flow": schedule.flow, "input": schedule.input, "queue": schedule.queue}
+    def _next(self, cron: str, zone: str) -> float:
+        return next_due(cron, zone, datetime.fromtimestamp(self._timetable.now(), UTC)).timestamp()
 
-    def _kept(self) -> Sequence[Mapping[str, Any]]:
-        found: Sequence[Mapping[str, Any]] = self._client.client.list_schedules(workflow_name=TICK)
-        return found
-
-    def _known(self, name: str) -> Mapping[str, Any]:
-        known = {row["schedule_name"]: row for row in self._kept()}
+    def _known(self, name: str) -> TimetableRow:
+        known = {row.name: row for row in self._timetable.rows()}
         if name not in known:
             why = (
                 f"there are {', '.join(known)}" if known else "a worker keeps those of its ropewalk.toml when it starts"
@@ -114,21 +146,28 @@ class Schedules:
             raise NotFound("schedule", name, suggestion=closest(name, known), why=why)
         return known[name]
 
-    def _row(self, kept: Mapping[str, Any]) -> ScheduleRow:
-        context, paused = kept["context"] or {}, kept["status"] != "ACTIVE"
-        name, zone, last = kept["schedule_name"], kept["cron_timezone"] or "UTC", kept["last_fired_at"]
-        run = self._store.get_run(run_id(name, last)) if last else None
+    def _row(self, row: TimetableRow) -> ScheduleRow:
+        last = datetime.fromtimestamp(row.last, UTC) if row.last is not None else None
+        run = self._store.get_run(run_id(row.name, last.isoformat())) if last is not None else None
+        # A due time in the past is one that no worker has handled yet.
+        due = datetime.fromtimestamp(row.next, ZoneInfo(row.timezone))
         return ScheduleRow(
-            name=name,
-            cron=kept["schedule"],
-            timezone=zone,
-            flow=str(context.get("flow", "")),
-            input=context.get("input"),
-            paused=paused,
-            last=datetime.fromisoformat(last) if last else None,
+            name=row.name,
+            cron=row.cron,
+            timezone=row.timezone,
+            flow=str(row.context.get("flow", "")),
+            input=row.context.get("input"),
+            paused=row.paused,
+            last=last,
             status=run.status if run is not None else None,
-            next=None if paused else _next(kept["schedule"], zone),
+            next=None if row.paused else due,
+            catch_up=row.catch_up,
+            missed=row.missed,
         )
+
+
+def _context(schedule: Schedule) -> dict[str, Any]:
+    return {"flow": schedule.flow, "input": schedule.input, "queue": schedule.queue}
 
 
 def run_id(name: str, at: str) -> str:
@@ -138,7 +177,7 @@ def run_id(name: str, at: str) -> str:
 
 def check(name: str, schedule: Schedule) -> None:
     """Raise ConfigError, with its place, when the times of a schedule are none."""
-    if not _croniter().is_valid(schedule.cron, second_at_beginning=True):
+    if not croniter().is_valid(schedule.cron, second_at_beginning=True):
         right = 'five fields, "minute hour day month weekday", or six, with seconds first'
         raise _wrong(name, schedule, "cron", f"{schedule.cron!r} is no time of cron; right are {right}")
     try:
@@ -152,13 +191,3 @@ def check(name: str, schedule: Schedule) -> None:
 def _wrong(name: str, schedule: Schedule, key: str, said: str) -> ConfigError:
     place = schedule.where(key) if schedule.where is not None else None
     return ConfigError(f"[schedules.{name}] {key}: {said}", place=place)
-
-
-def _croniter() -> Any:
-    """What reads cron times in DBOS; it has no types."""
-    return import_module("croniter").croniter
-
-
-def _next(cron: str, zone: str) -> datetime:
-    found: datetime = _croniter()(cron, datetime.now(ZoneInfo(zone)), second_at_beginning=True).get_next(datetime)
-    return found

@@ -19,8 +19,9 @@ from ..journal import chunks
 from ..journal.fleet import Fleet
 from ..journal.news import News
 from ..values import Json
+from .dispatches import Undispatched, dispatch_id, undispatched
 from .pulse import driver_errors
-from .system import CHUNKS, PLAY, Client, dispatched, workflow_id
+from .system import CHUNKS, PLAY, Client
 
 LEAST: Final = 500  # items; what is smaller is done before others have heard of it
 _SIZES: Final = (100, 4000)
@@ -125,12 +126,12 @@ class Chunks:
     def _put(self, run_id: str, new: dict[str, Json], looked_at: set[str]) -> None:
         """Blocking: write chunks down, and put those in line that are in none."""
 
-        def work(session: Any) -> list[tuple[str, int]]:
+        def work(session: Any) -> list[Undispatched]:
             if new:
                 chunks.make(session, run_id, new)
-            return chunks.free(session, looked_at, dispatched(self._fleet.where))
+            return undispatched(session, self._fleet.where, looked_at)
 
-        found = {workflow_id(id, epoch): [id] for id, epoch in self._fleet.do(work)}
+        found = {dispatch_id(one.id, one.epoch): [one.id] for one in self._fleet.do(work)}
         if found:
             self._client.enqueue_all(PLAY, CHUNKS, found)
 

@@ -1,12 +1,14 @@
 """DBOS as Ropewalk uses it: where its tables are, who enqueues, who takes work.
 
-All that is known of DBOS is in this file. Its tables are in a schema of their own beside the store's (`ropewalk_dbos`
+All that is known of DBOS is in this file, in `dispatches.py` (where a dispatch is) and in `contract.py` (what of it
+another release may change). Its tables are in a schema of their own beside the store's (`ropewalk_dbos`
 beside `ropewalk`), made by DBOS itself when the first client or worker comes. Workflows of one major version of
 Ropewalk are taken by all its workers: a run pins its definition, so that the code of workers need not be the same.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -22,6 +24,7 @@ from ..journal.news import News
 from ..journal.postgres_news import message
 from ..journal.postgres_session import PAUSE, Target, driver
 from .bell import PUT, Bell
+from .contract import check_columns, check_instance, check_package, check_queue
 from .quiet import quiet
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ MOST: Final = 2**31 - 1
 _SOON: Final = 0.01  # seconds from the bell to the look: what comes together is seen together
 _OFTEN: Final = 0.15  # seconds between looks at a queue when others may have made room in it
 _SELDOM: Final = 1.0  # seconds between looks at a queue for which no bell rings
-_ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
+ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
 _TICKS_KEPT: Final = 86_400.0  # seconds: what was due is not due twice
 _AT_ONCE: Final = 500
@@ -52,6 +55,7 @@ def package() -> Any:
         raise StoreError(
             f'engine="dbos" needs DBOS: {install("distributed")} ({str(error).splitlines()[0]})'
         ) from error
+    check_package()
     return dbos
 
 
@@ -64,19 +68,6 @@ def schema_of(where: Target) -> str:
     if len(where.schema) > _LONGEST:
         raise StoreError(f'schema={where.schema}: with engine="dbos" its name has at most {_LONGEST} characters')
     return f"{where.schema}_dbos"
-
-
-def dispatched(where: Target) -> str:
-    """A condition on `run` and `lease`: a workflow for this run at this epoch is in line, or running."""
-    return (
-        f"EXISTS (SELECT FROM {schema_of(where)}.workflow_status AS w"
-        f" WHERE w.workflow_uuid = run.id || '@' || lease.epoch AND w.status IN {_ALIVE})"
-    )
-
-
-def workflow_id(run_id: str, epoch: int) -> str:
-    """The same for whoever finds that this run, which had this many owners, needs one."""
-    return f"{run_id}@{epoch}"
 
 
 class Json:
@@ -108,10 +99,11 @@ def connections(where: Target, most: int) -> sqlalchemy.Engine:
 
 
 class Client:
-    """Puts runs in line, from any process; blocking, from one thread at a time or several."""
+    """Puts runs in line, from any process; blocking, from one thread at a time or several. One that `is_patient` waits
+    for a server that is away; a worker's does not, since its heartbeat would stop meanwhile."""
 
-    def __init__(self, where: Target) -> None:
-        self._where = where
+    def __init__(self, where: Target, *, is_patient: bool = True) -> None:
+        self._where, self._is_patient = where, is_patient
         self._lock = threading.Lock()
         self._client: Any = None
         self._pool: Any = None
@@ -143,7 +135,9 @@ class Client:
                     client.enqueue_in_transaction(connection, {**given, "workflow_id": id}, *values)
                 channel, said = message(self._where, News(PUT, 0, queue))
                 connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
-        except DBAPIError:  # DBOS itself is patient with a server that is away
+        except DBAPIError:
+            if not self._is_patient:
+                raise
             for id, values in args.items():
                 client.enqueue({**given, "workflow_id": id}, *values)
 
@@ -154,12 +148,13 @@ class Client:
                 dbos = package()
                 quiet()
                 prepare(self._where)
-                self._pool = connections(self._where, 2)
+                self._pool = connections(self._where, 4)
                 self._client = dbos.DBOSClient(
                     system_database_engine=self._pool,
                     dbos_system_schema=schema_of(self._where),
                     serializer=Json(),
                     application_name=APPLICATION,
+                    retry_connection_errors=self._is_patient,
                 )
             return self._client
 
@@ -198,7 +193,7 @@ def forget(where: Target) -> int:
     tables yet."""
     tables = schema_of(where)
     query = (
-        f"SELECT workflow_uuid FROM {tables}.workflow_status AS w WHERE status NOT IN {_ALIVE} AND CASE name"
+        f"SELECT workflow_uuid FROM {tables}.workflow_status AS w WHERE status NOT IN {ALIVE} AND CASE name"
         f" WHEN '{TICK}' THEN created_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - {_TICKS_KEPT * 1000:.0f}"
         f" ELSE NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', '')) END"
         f" LIMIT {_AT_ONCE}"
@@ -218,23 +213,24 @@ def forget(where: Target) -> int:
     return gone
 
 
-def _plain(body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """A function, which is what DBOS can mark."""
-
-    async def workflow(*args: Any) -> Any:
-        return await body(*args)
-
-    return workflow
-
-
 class Executor:
-    """DBOS in a worker's process; `id` is nobody else's. Made and launched on the loop that does the work."""
+    """DBOS in a worker's process; `id` is nobody else's. Made and launched on the loop that does the work. While
+    `is_closed`, it takes nothing from the queues whose runs count."""
 
-    def __init__(self, where: Target, id: str, concurrency: int | None) -> None:
-        self.id, self._where, self._concurrency = id, where, concurrency
+    def __init__(
+        self, where: Target, id: str, concurrency: int | None, is_closed: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.id, self._where, self._concurrency, self._is_closed = id, where, concurrency, is_closed
         self.bell = Bell(())
         self._pool = connections(where, 10)
         self._dbos: Any = None
+        self._executing: dict[str, None] = {}
+        self._unasked: set[str] = set()
+
+    @property
+    def executing(self) -> list[str]:
+        """The ids of the dispatches that this process executes. From any thread."""
+        return list(self._executing)
 
     def launch(self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], also: str) -> None:
         """Take work for `workflows` from `queues`, which may be registered later, and from one that does not count."""
@@ -253,16 +249,52 @@ class Executor:
         }
         self._dbos = dbos.DBOS(config=config)
         for name, body in workflows.items():
-            dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(_plain(body))
+            dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(self._counted(body))
         dbos.DBOS.listen_queues([*queues, also])
         self.bell = Bell([*queues, also])
         dbos.DBOS.launch()
+        check_instance(self._dbos)
+        self._check_columns()
         self._attend(queues, also)
+
+    def _check_columns(self) -> None:
+        import sqlalchemy
+
+        query = sqlalchemy.text(
+            "SELECT column_name FROM information_schema.columns"
+            " WHERE table_schema = :schema AND table_name = 'workflow_status'"
+        )
+        with self._pool.connect() as connection:
+            found = connection.execute(query, {"schema": schema_of(self._where)})
+            check_columns({str(name) for (name,) in found})
+
+    def _counted(self, body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """A function, which is what DBOS can mark; the dispatch counts as executed until DBOS is done with it."""
+        current = package().DBOS
+
+        async def workflow(*args: Any) -> Any:
+            id, task = str(current.workflow_id), asyncio.current_task()
+            self._executing[id] = None
+            assert task is not None
+            task.add_done_callback(lambda _: self._ended(id))
+            return await body(*args)
+
+        return workflow
+
+    def _ended(self, id: str) -> None:
+        self._executing.pop(id, None)
+        self.bell.ring()  # a place is free
+
+    @property
+    def unasked(self) -> set[str]:
+        """The queues whose thread has not yet asked what the queue is, which is how it is woken and limited."""
+        return self._unasked
 
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""
         for name, limits in queues.items():
-            self._dbos.register_queue(name, polling_interval_sec=_SOON, on_conflict="always_update", **limits)
+            made = self._dbos.register_queue(name, polling_interval_sec=_SOON, on_conflict="always_update", **limits)
+            check_queue(made)
 
     def _attend(self, queues: Sequence[str], also: str) -> None:
         """Have the threads of the queues wait for the bell before they look; they ask what the queue is each time.
@@ -270,11 +302,14 @@ class Executor:
         DBOS knows a worker concurrency for each queue, the same for all workers; that of a worker is for all its
         queues together. So a queue's is made as small as what the others leave, each time it is looked at."""
         system, active, most = self._dbos._sys_db, self._dbos._active_workflows_set, self._concurrency
-        look, remove = system.get_queue, active._remove
-        pauses = dict.fromkeys([*queues, also], _SELDOM)
+        look = system.get_queue
+        names = [*queues, also]
+        self._unasked = set(names)
+        pauses = dict.fromkeys(names, _SELDOM)
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
             if threading.current_thread().name == f"queue-worker-{name}" and name in pauses:
+                self._unasked.discard(name)
                 self.bell.wait(name, pauses[name])
             queue = look(name, *args, **more)
             if queue is None or name not in pauses:
@@ -285,31 +320,11 @@ class Executor:
                 left = max(0, most - sum(active.count_for_queue(other) for other in queues if other != name))
                 own = queue._worker_concurrency
                 queue._worker_concurrency = left if own is None else min(own, left)
+            if name in queues and self._is_closed():
+                queue._worker_concurrency = 0
             return queue
 
-        def removed(*which: Any) -> None:
-            remove(*which)
-            self.bell.ring()
-
-        system.get_queue, active._remove = get_queue, removed
-
-    def recover(self, dead: Iterable[str]) -> None:
-        """Put what these executors had begun in line again."""
-        self._dbos._recover_pending_workflows(list(dead))
-        self.bell.ring()
-
-    def abandoned(self, known: Iterable[str], silent: float) -> list[str]:
-        """Executors that have something begun, longer than `silent` seconds ago, and are not `known`."""
-        import sqlalchemy
-
-        query = sqlalchemy.text(
-            f"SELECT DISTINCT executor_id FROM {schema_of(self._where)}.workflow_status WHERE status = 'PENDING'"
-            " AND updated_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - :silent"
-            " AND NOT executor_id = ANY(:known)"
-        )
-        with self._pool.connect() as connection:
-            found = connection.execute(query, {"silent": silent * 1000, "known": list(known)}).fetchall()
-        return [str(id) for (id,) in found]
+        system.get_queue = get_queue
 
     def rest(self) -> None:
         """Take no more work; what is begun goes on."""
@@ -319,7 +334,7 @@ class Executor:
 
     def close(self) -> None:
         """Blocking, and not on the loop that does the work. What is begun belongs to nobody afterwards."""
-        dbos = package()
         self.bell.end()
-        dbos.DBOS.destroy(workflow_completion_timeout_sec=0)
+        if self._dbos is not None:
+            package().DBOS.destroy(workflow_completion_timeout_sec=0)
         self._pool.dispose()

@@ -7,11 +7,13 @@ in a process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from uuid_utils import uuid7
@@ -19,33 +21,25 @@ from uuid_utils import uuid7
 from ..config.workplace import Workplace
 from ..engine.engine import Engine, Job
 from ..errors import Fenced, InvalidFlow, Problem, RopewalkError, RunBusy, StoreError
-from ..journal.fleet import Fleet, orphans
+from ..journal.fleet import Fleet
 from ..journal.journal import ENDS, Log, RunRow
 from ..journal.postgres import PostgresStore
-from ..journal.strays import Strays, anybodys
+from ..journal.sql_rows import CHUNK
+from ..journal.strays import Strays
 from ..journal.waiting import iso
 from ..uncollected import seldom_collected
+from .census import Census
+from .contract import ASKED_WITHIN, warn_unasked
+from .dispatches import AGAIN, Dispatches
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
-from .pulse import Pulse
+from .pulse import Pulse, driver_errors
+from .quarantine import OF_A_CHUNK, PATIENCE, Quarantine
 from .spread import Chunks
-from .system import (
-    CHUNKS,
-    PLAY,
-    PRIORITY,
-    QUEUE,
-    RUN,
-    TICK,
-    Client,
-    Executor,
-    code_version,
-    dispatched,
-    prepare,
-    workflow_id,
-)
+from .system import CHUNKS, PLAY, RUN, TICK, Client, Executor, code_version, prepare
 
 log = logging.getLogger("ropewalk.workers")
-_AGAIN = 1.0  # seconds until a run that was given back is offered to another worker
+_OUTAGE = 3600.0  # seconds for which runs wait for a database that is away
 _STOPPED = 5.0  # seconds for what was interrupted to let go
 
 
@@ -66,10 +60,12 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{str(uuid7())[-12:]}"
         self.store, self.place, self.terms = store, place, place.terms
         self.fleet = Fleet(store.where, self.terms.lease, self.terms.recoveries)
-        self.client = Client(store.where)
+        self.client = Client(store.where, is_patient=False)
+        self.dispatches = Dispatches(self.fleet, self.client, place)
         self.engine = Engine(store)
         self._again, self._refused, self._ticked, self._only = again, refused, ticked, only
         self._strays = Strays(store.patience)
+        store.wait_for_server(_OUTAGE)
         self._executor: Executor | None = None
         self._pulse: Pulse | None = None
         self._tasks: set[asyncio.Task[str]] = set()
@@ -77,7 +73,9 @@ class Worker:
         self._lost: set[asyncio.Task[str]] = set()
         self._began = time.time()
         self._leaving = False  # what is cancelled now is let go of, not given up
-        self._desk = Fleet(store.where)  # apart from that of the pulse, which must not wait
+        self._quarantine = Quarantine()
+        # Apart from that of the pulse, which must not wait.
+        self._desk = Fleet(store.where, recoveries=self.terms.recoveries)
         self.engine.spread = self._chunks = Chunks(self._desk, self.client, lambda: not self._leaving)
         self._hand = Hand(self.engine, self._desk, again)
 
@@ -86,18 +84,29 @@ class Worker:
         names = [queue_named(name, self.place) for name in self._only] or list(lines(self.place))
         prepare(self.store.where)
         about = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
-        self._pulse = Pulse(self.fleet, self.id, about, lost=self._given_up, reaped=self._recover, round_=self._sweep)
+        self._pulse = Pulse(
+            self.fleet,
+            self.id,
+            about,
+            longest_block=self.terms.longest_block,
+            lost=self._given_up,
+            reaped=self._recover,
+            round_=self._sweep,
+        )
         self.engine.lease = self._pulse
-        self._executor = Executor(self.store.where, self.id, self.terms.concurrency)
+        executor = Executor(self.store.where, self.id, self.terms.concurrency, lambda: self._quarantine.is_closed)
+        self._executor = executor
+        self._census = Census(self.store, self.dispatches, self.id, self.terms.lease, lambda: executor.executing)
         # Who died with a run is counted before anything is taken: a run in line twice would come here uncounted.
         dead = await asyncio.to_thread(self.fleet.reap)
-        self._executor.launch({RUN: self.body, TICK: self._tick, PLAY: self.part}, names, CHUNKS)
-        await asyncio.to_thread(self._executor.register, all_lines(self.place))
-        self._pulse.start()
-        unheard = [self.store.hear(heard) for heard in (self._executor.bell.heard, self._chunks.heard)]
+        unheard: list[Callable[[], None] | None] = []
         try:
-            if dead:
-                await asyncio.to_thread(self._recover, dead)
+            self._pulse.start()  # before anything is taken: what an unknown worker has taken is dispatched again
+            self._executor.launch({RUN: self.body, TICK: self._tick, PLAY: self.part}, names, CHUNKS)
+            await asyncio.to_thread(self._executor.register, all_lines(self.place))
+            unheard += [self.store.hear(heard) for heard in (self._executor.bell.heard, self._chunks.heard)]
+            await asyncio.to_thread(self._recover, dead)
+            asyncio.get_running_loop().call_later(ASKED_WITHIN, self._check_queues)
             started()
             with seldom_collected():
                 await self._stop.wait()
@@ -155,6 +164,24 @@ class Worker:
         except RopewalkError as missing:
             return await self._give_back(row, missing, refusers)
         job.park = True
+        async with await self._place(row):
+            return await self._execute(run_id, job)
+
+    async def _place(self, row: RunRow) -> contextlib.AbstractAsyncContextManager[None]:
+        """Where a run or a chunk is executed: among the others, or apart from them."""
+        is_chunk = row.kind == CHUNK
+        if row.epoch > 1 and await self._is_suspect(row.id):  # at epoch 1 nobody has had it
+            patience = OF_A_CHUNK if is_chunk else PATIENCE
+            return self._quarantine.alone(row.id, functools.partial(self._is_suspect, row.id), patience)
+        return self._quarantine.shared(row.id, at_once=is_chunk)
+
+    async def _is_suspect(self, run_id: str) -> bool:
+        try:
+            return await asyncio.to_thread(self._desk.is_suspect, run_id)
+        except driver_errors():  # the server is away: so it was, as far as anybody knows
+            return True
+
+    async def _execute(self, run_id: str, job: Job) -> str:
         try:
             opened = await self.store.reopen(run_id)
         except RunBusy:
@@ -178,7 +205,8 @@ class Worker:
         if row is None or row.status != "running":
             return "over"
         try:
-            return await self._hand.play(row)
+            async with await self._place(row):
+                return await self._hand.play(row)
         except Fenced:
             return "over"  # with its run
         except StoreError:
@@ -187,9 +215,7 @@ class Worker:
             log.warning("chunk %s is given back: %s", chunk_id, missing)
             opened = await self.store.reopen(chunk_id)
             await opened.release()
-            await asyncio.to_thread(
-                self.client.enqueue, workflow_id(chunk_id, opened.run.epoch), PLAY, CHUNKS, [chunk_id], delay=_AGAIN
-            )
+            await asyncio.to_thread(self.dispatches.put_chunk, chunk_id, opened.run.epoch)
             return "given back"
 
     async def _release(self, opened: Log) -> None:
@@ -202,7 +228,7 @@ class Worker:
             except StoreError as error:
                 log.log(level, "run %s is not let go of yet: %s", opened.run.id, error)
                 level = logging.DEBUG  # once is enough
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(AGAIN)
 
     async def _give_back(self, row: RunRow, missing: RopewalkError, refusers: list[str]) -> str:
         """This worker lacks what the run needs: another one may have it. When none has, the run has failed."""
@@ -222,7 +248,7 @@ class Worker:
             return "failed"
         log.warning("run %s is given back: %s", row.id, missing)
         await opened.release()
-        await asyncio.to_thread(self._dispatch, row.id, opened.run.epoch, row.context or {}, refusers)
+        await asyncio.to_thread(self.dispatches.put, row.id, opened.run.epoch, row.context or {}, refusers)
         return "given back"
 
     def _outdated(self, missing: RopewalkError) -> RopewalkError:
@@ -238,41 +264,31 @@ class Worker:
     # --- in the thread of the pulse -------------------------------------------------------
 
     def _recover(self, dead: list[str]) -> None:
-        assert self._executor is not None
-        known = [worker.id for worker in self.fleet.workers()]
-        self._chunks.count(len(known))
-        gone = {*dead, *self._executor.abandoned(known, self.terms.lease)}
-        if gone:
-            self._executor.recover(gone)
+        self._chunks.count(len(self.fleet.workers()))
+        self.dispatches.discard()
 
     def _sweep(self) -> None:
-        """Runs that nobody runs and nobody was told of are put in line."""
+        """Have every unfinished run either owned by a process that executes it, or on its way to one."""
         for owner in self.fleet.collect(self._strays):
             log.warning("%s is gone: its runs are anybody's", owner)
-        for orphan in self.fleet.do(lambda session: orphans(session, dispatched(self.store.where))):
-            if anybodys(orphan.context):
-                self._dispatch(orphan.id, orphan.epoch, orphan.context, None)
-
-    def _dispatch(self, run_id: str, epoch: int, context: Mapping[str, Any], refusers: Iterable[str] | None) -> None:
-        queue = str(context.get("queue"))
-        self.client.enqueue(
-            workflow_id(run_id, epoch),
-            RUN,
-            queue if queue in self.place.queues else QUEUE,
-            [run_id] if refusers is None else [run_id, list(refusers)],
-            priority=int(context.get("priority") or PRIORITY),
-            delay=_AGAIN if refusers is not None else 0,
-        )
+        self._census.look()
+        self.dispatches.renew()
 
     # --- the end --------------------------------------------------------------------------
 
-    def _given_up(self) -> None:
-        """Others have this worker's runs: what it still does with them leads nowhere."""
+    def _given_up(self, away: bool) -> None:
+        """Cancel everything: others have this worker's runs. If only the database was `away`, nothing has died."""
+        if away:
+            asyncio.get_running_loop().run_in_executor(None, self._pardon, self.store.open_runs())
         self._leaving = True
         for task in list(self._tasks):
             self._lost.add(task)
             task.cancel()
         asyncio.get_running_loop().call_later(_STOPPED, setattr, self, "_leaving", False)
+
+    def _pardon(self, runs: list[int]) -> None:
+        with contextlib.suppress(*driver_errors()):  # a death too many in the count of a run is no reason to end
+            self.fleet.pardon(runs)
 
     async def _drain(self) -> None:
         """Wait for what is begun; what takes longer than the grace is let go of, for others to go on with."""
@@ -285,17 +301,24 @@ class Worker:
 
     def _let_go(self) -> None:
         self._leaving = True
+        self.store.wait_for_server(_STOPPED)
         for task in list(self._tasks):
             task.cancel()
+
+    def _check_queues(self) -> None:
+        if self._executor is not None and not self._stop.is_set() and (unasked := self._executor.unasked):
+            warn_unasked(unasked)
 
     def _leave(self) -> None:
         """Blocking. Nothing of this worker is left; what it had begun is in line again."""
         if self._pulse is not None:
             self._pulse.stop()
         if self._executor is not None:
-            self._executor.recover([self.id])
             self._executor.close()
-        self.fleet.leave(self.id)
+        with contextlib.suppress(*driver_errors()):  # the server is away: the others see to it
+            self.fleet.leave(self.id)
+            self.dispatches.discard()
+            self.dispatches.renew()
         self.client.close()
         self._desk.close()
         self.fleet.close()

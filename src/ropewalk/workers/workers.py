@@ -5,28 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..config.workplace import Workplace
+from ..dialects.records import Outcome, outcome
 from ..engine.engine import Job, check_run_id
+from ..engine.interruption import RecoveryStore
 from ..engine.run import Ending
 from ..errors import NotFound, RopewalkError, RunExists, StoreError
 from ..events import Event
 from ..journal.fleet import Fleet, WorkerRow
 from ..journal.journal import NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
+from ..journal.timetable import Timetable
 from ..tools.pace import Here
 from ..values import Json
+from .census import Places, places
+from .clockwork import Clockwork
+from .dispatches import Dispatches
 from .lines import unattended
 from .remote import RemoteEngine, postgres
 from .schedules import Schedules, check, run_id
-from .system import PRIORITY
+from .system import PRIORITY, prepare
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
+_BETWEEN: Final = 1.0  # seconds between two looks at where runs are
 
 
 class Host(Protocol):
@@ -115,12 +123,16 @@ class Workers:
         def begun() -> None:
             started(worker)
             looking.append(asyncio.ensure_future(self._warn()))
+            clockwork = Clockwork(Timetable(clock), worker.id, self._ticked, run_id)
+            looking.append(asyncio.ensure_future(clockwork.run()))
 
+        clock = Fleet(postgres(app.store).where)  # a connection of its own: the others may be busy
         try:
             await worker.work(begun)
         finally:
             for look in looking:
                 look.cancel()
+            clock.close()
 
     async def _warn(self) -> None:
         for name, error in (await self.broken()).items():
@@ -130,24 +142,59 @@ class Workers:
         """Who works, the oldest first."""
         return self.fleet.workers()
 
-    async def wait(
-        self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False
-    ) -> dict[str, Json]:
+    async def wait(self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False) -> Outcome:
         """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
         if await asyncio.to_thread(self._app.store.get_run, run_id) is None:
             raise NotFound("run", run_id)
         row, result = await self.engine.followed(run_id, on_event, park=park)
-        return {**result, "status": row.status, "executionId": run_id}
+        return outcome({**result, "status": row.status, "executionId": run_id}, row.kind)
 
     def unattended(self, run_id: str) -> str | None:
         """Why nobody takes a run that waits in line; None when somebody does. Blocking."""
         return unattended(self._app.store, self.fleet, run_id)
 
+    def places(self) -> Places:
+        """Count where unfinished runs are (queued, executing, waiting, parked, interrupted). Blocking.
+
+        Returns:
+            The counts, and as violations the runs that were in no place twice, a second apart.
+
+        Raises:
+            StoreError: The store is not in Postgres, or DBOS is not installed.
+        """
+        fleet, patience = self.fleet, postgres(self._app.store).patience
+        prepare(fleet.where)
+
+        def look() -> Places:
+            return fleet.do(lambda session: places(session, fleet.where, patience))
+
+        first = look()
+        if not first.violations:
+            return first
+        time.sleep(_BETWEEN)
+        before, second = {one.id for one in first.violations}, look()
+        return Places(second.counts, [one for one in second.violations if one.id in before])
+
+    def repair(self) -> Sequence[str]:
+        """Dispatch the runs that nobody owns and no live dispatch leads to, as each worker does. Blocking.
+
+        Returns:
+            The ids of the runs that were dispatched.
+
+        Raises:
+            StoreError: The store is not in Postgres, or DBOS is not installed.
+        """
+        prepare(self.fleet.where)
+        dispatches = Dispatches(self.fleet, self.engine.client, self._app.settings)
+        dispatches.discard()
+        return dispatches.renew()
+
     @cached_property
     def schedules(self) -> Schedules:
         """Runs that the clock starts."""
         app = self._app
-        return Schedules(self.engine.client, app.store, app.settings.schedules, app.project, self._start)
+        timetable, set_up = Timetable(self.fleet), app.settings.schedules
+        return Schedules(timetable, self.engine.client, app.store, set_up, app.project, self._start)
 
     async def broken(self) -> dict[str, RopewalkError]:
         """What is wrong with the schedules that are set up, by name: their times, their flows, their input."""
@@ -201,8 +248,13 @@ class Workers:
         return await asyncio.to_thread(self.fleet.pace, name, per_second, burst)
 
     def release(self, run_id: str) -> None:
-        """Let a parked run go on; workers take it from where it was."""
-        if not self.fleet.release(run_id):
+        """Release a parked run, so that a worker or a server continues it. Raise NotFound when it is not parked."""
+        store = self._app.store
+        if isinstance(store, PostgresStore) and self._app.distributed:
+            released = self.fleet.release(run_id)
+        else:
+            released = isinstance(store, RecoveryStore) and store.release_parked(run_id)
+        if not released:
             row = self._app.store.get_run(run_id)
             why = f"it is {row.status}" if row is not None else None
             raise NotFound("parked run", run_id, why=why)

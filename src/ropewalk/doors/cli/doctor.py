@@ -63,6 +63,9 @@ def doctor(
     save: Annotated[
         Path | None, Parameter(help="Write what can be read of a damaged store to this new file, a sound store.")
     ] = None,
+    runs: Annotated[
+        bool, Parameter(negative="", help="Check also where every unfinished run is, and repair what has no place.")
+    ] = False,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
@@ -71,7 +74,7 @@ def doctor(
     found = [*_installed(), _node(), _project(directory(None, project))]
     try:
         config = read_config(directory(None, project))
-        with_app(_opened(found, config, store), project=project, store=store, lenient=True)
+        with_app(_opened(found, config, store, runs), project=project, store=store, lenient=True)
     except RopewalkError as error:
         each = [ConfigError([one]) for one in error.problems] if isinstance(error, ConfigError) else [error]
         found += [Finding("project", "fault", _next(str(one))) for one in each]
@@ -138,11 +141,18 @@ def _project(where: Path) -> Finding:
     return Finding("project", "ok", str(file))
 
 
-def _opened(found: list[Finding], config: Config, store: str | None) -> Callable[[App, Interrupts], Awaitable[Answer]]:
+def _opened(
+    found: list[Finding], config: Config, store: str | None, runs: bool
+) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     async def work(app: App, _: Interrupts) -> Answer:
         address = store or config.store or str(config.directory / DEFAULT)
-        found.append(_unmade(address, config, store) or _store(app, address))
+        unmade = _unmade(address, config, store)
+        found.append(unmade or _store(app, address))
         found.extend(await asyncio.to_thread(lambda: list(_engine(app, address))))
+        if runs and unmade is None:
+            from .doctor_runs import unfinished
+
+            found.extend([Finding(*one) for one in await asyncio.to_thread(lambda: list(unfinished(app)))])
         await app.connect()
         found.extend(_tools(app, config))
         found.extend(Finding("limits", "fault", str(wrong)) for wrong in misplaced(app.settings.rates, app.toolbox))
@@ -219,8 +229,12 @@ def _engine(app: App, address: str) -> Iterator[Finding]:
     many = sum(waiting.values())
     said = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
     idle = [queue for queue in waiting if not any(queue in worker.about["queues"] for worker in alive)]
+    from ...workers.lines import is_of_this_version, of_other_versions
+
     if not alive:
         yield Finding("workers", "fault" if many else "note", "none is there; start one with: ropewalk worker")
+    elif not any(map(is_of_this_version, alive)):
+        yield Finding("workers", "fault" if many else "note", f"{len(alive)}, but {of_other_versions(alive)}")
     else:
         yield Finding("workers", "ok", f"{len(alive)}: " + ", ".join(worker.id for worker in alive))
     if alive and idle:

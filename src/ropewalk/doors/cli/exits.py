@@ -30,7 +30,7 @@ from ...errors import (
     ValidationFailed,
 )
 from ...source import render, shortened, visible
-from ...told import error_data, problem_data, problems_of, said
+from ...told import RAN, error_data, has_run, problem_data, problems_of, said
 
 DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 124, 130
 
@@ -113,9 +113,10 @@ def explain(error: BaseException) -> str:
     """The error for people: each problem at its place with a caret, or one line."""
     if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
         return "interrupted"
+    note = [f"note: {RAN}"] if has_run(error) else []
     problems = problems_of(error)
     if not problems:
-        return f"error: {visible(shortened(said(error)))}"
+        return "\n".join([f"error: {visible(shortened(said(error)))}", *note])
     shown = [render(p) for p in problems]
     if isinstance(error, InvalidInput):
         parts = {problem.path.partition(".")[0] for problem in problems}
@@ -126,7 +127,7 @@ def explain(error: BaseException) -> str:
         shown = [f"error: {visible(shortened(text))}", *(render(p) for p in problems if p.message not in text)]
     elif len(problems) > 1:
         shown.append(f"{len(problems)} problems; nothing has run")
-    shown += [f"warning: {render(p)}" for p in getattr(error, "warnings", ())]
+    shown += [f"warning: {render(p)}" for p in getattr(error, "warnings", ())] + note
     return "\n".join(shown)
 
 

@@ -43,6 +43,7 @@ class Interrupts:
         self._hits = 0
         self.came = False
         """Whether there was a signal at all: what else cancels the command does so from inside."""
+        self._last = 0  # the number of the newest signal
         self._since: float | None = None  # when the first signal came that the loop has not noticed yet
         self._broken_off = 0  # how often what holds the loop since then was broken off
         self._reminder = False
@@ -101,7 +102,7 @@ class Interrupts:
 
     def _came(self, number: int, _: FrameType | None) -> None:
         """A signal, at whatever the main thread does just now."""
-        self.came = True
+        self.came, self._last = True, number
         if self._loop.is_closed():
             raise KeyboardInterrupt
         now, reminder = time.monotonic(), self._reminder
@@ -141,6 +142,8 @@ class Interrupts:
             run = shlex.quote(self._run_id)
             tell(f"\nthe run goes on with the workers; look at it with: ropewalk runs watch {run}")
             tell(f"stop it with: ropewalk runs stop {run}")
+        elif self._hits == 1 and self._last == signal.SIGTERM and self._only_waits():
+            tell("\nthe run keeps waiting, without this process")
         elif self._hits == 1 and self._run_id:
             tell("\nstopping the run; its tools are being cancelled")
             self._stopping = self._loop.create_task(self._stop())
@@ -156,6 +159,11 @@ class Interrupts:
     def _elsewhere(self) -> bool:
         """Whether it is workers that execute the run, and this process only waits for it."""
         return self._app.distributed and self._run_id not in self._app.engine.live
+
+    def _only_waits(self) -> bool:
+        """Whether the run does nothing but wait, and can do so without a process."""
+        live = self._app.engine.live.get(self._run_id)
+        return live is not None and live.halted is not None and self.kept
 
     async def _stop(self) -> None:
         try:

@@ -5,6 +5,7 @@ and never larger than a few lines, so a graph of 10,000 nodes costs no more than
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from types import TracebackType
 
@@ -16,12 +17,13 @@ from rich.text import Text
 
 from ...events import Event
 from ...source import visible
+from .logs import tell
 from .table import duration, first_line
-from .tally import LONGEST, MARKS, Ended, Tally, unattended
+from .tally import LONGEST, MARKS, Ended, Tally, repeats, unattended
 
 _EVERY = 0.1
 _SHOWN = 6
-_STYLE = {"finished": "green", "failed": "red", "skipped": "dim"}
+_STYLE = {"finished": "green", "recovered": "yellow", "failed": "red", "skipped": "dim"}
 
 
 class Live:
@@ -43,6 +45,8 @@ class Live:
         ended = self.tally.take(event)
         if event.kind == "run.unattended":
             self._note = unattended(event)
+        if event.kind == "call.repeated":
+            tell(repeats(event), logging.WARNING)
         if event.kind in ("run.started", "run.finished", "run.waiting"):
             self._note = ""
         if ended is not None and self._all is not None:

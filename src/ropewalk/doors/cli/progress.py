@@ -19,7 +19,7 @@ from ...source import visible
 from .logs import tell, tells_json
 from .streams import Unwritten
 from .table import first_line
-from .tally import ENDS, Tally, attempt_failed, is_new_wait, line, unattended, waits_for
+from .tally import ENDS, Tally, attempt_failed, is_new_wait, line, repeats, unattended, waits_for
 
 MOST_TOLD: Final = 100
 """So many nodes are told one by one; of more than that only those that fail, and of those so many, too."""
@@ -58,6 +58,8 @@ class Counting:
         self.tally.take(event)
         if event.kind == "run.unattended":
             tell(unattended(event), logging.WARNING)
+        elif event.kind == "call.repeated":
+            tell(repeats(event), logging.WARNING)
 
     def __enter__(self) -> Counting:
         return self
@@ -126,5 +128,5 @@ class PlainLines(Counting):
 
     def _so_far(self) -> str:
         counts = self.tally.counts
-        more = "".join(f", {counts[how]:,} {how}" for how in ("failed", "skipped") if counts[how])
+        more = "".join(f", {counts[how]:,} {how}" for how in ("failed", "recovered", "skipped") if counts[how])
         return f"… {self.tally.done:,} nodes done{more}"

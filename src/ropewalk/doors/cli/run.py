@@ -16,6 +16,7 @@ from cyclopts import Parameter, validators
 from ...check import UNKNOWN_TOOL
 from ...dialects.agent_flow import MODEL
 from ...dialects.binding import UNSET
+from ...dialects.notation import VALUE_NAMES
 from ...errors import InvalidInput, Problem, RopewalkError
 from ...events import Event
 from ...journal.memory import MemoryStore
@@ -27,6 +28,7 @@ from .interrupts import Interrupts
 from .logs import tell
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .progress import progress
+from .resume_all import resume_all
 from .session import unknown_run, with_app
 from .table import duration, moment
 from .waiting import Stay, Wait, again, waits
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from ...app import App
     from ...definitions import Source
 
-_RESULTS = ("finalState", "data", "result", "results", "variables")
+_RESULTS = (*sorted(VALUE_NAMES), "result", "variables")
 _HERE = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
 _MARK = {"completed": "✓", "partial": "~", "waiting": "…"}
 
@@ -127,10 +129,13 @@ async def _put(app: App, run_id: str) -> Answer:
 
 
 def resume(
-    run_id: str,
+    run_id: str | None = None,
     source: Path | None = None,
     /,
     *,
+    all: Annotated[
+        bool, Parameter(negative=(), help="Resume every interrupted or answered run of this project.")
+    ] = False,
     upgrade: Upgrade = False,
     json: Json = False,
     store: StoreAddress = None,
@@ -144,6 +149,12 @@ def resume(
     """Go on with a run after a crash, or with one that waits; what is recorded is not called again. With a changed
     definition as SOURCE, or with --upgrade alone as it is now where the run came from: see --upgrade. Of a run that has
     ended it prints the result and runs nothing: `ropewalk runs retry RUN` tries again."""
+
+    if all and run_id is None:
+        return resume_all(project=project, store=store, engine=engine, log=log, log_level=log_level)
+    if all or run_id is None:
+        message = "give either a run or --all"
+        raise InvalidInput([Problem(path="RUN", message=message)])
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
@@ -172,7 +183,8 @@ def followed(
         shown = progress(quiet or (silent and not watch), watch)
 
         def take(event: Event) -> None:
-            interrupts.running(event.run_id)
+            if not event.run_id.startswith(f"{interrupts.run_id}/"):  # a part is stopped and resumed with its run
+                interrupts.running(event.run_id)
             shown.take(event)
 
         over = _over(app, run_id, again)
@@ -189,7 +201,7 @@ def followed(
             row = app.runs.row(outcome.run_id)
             by = "a worker" if row is not None and app.runs.attended(row) else None
         kept = "" if isinstance(app.store, MemoryStore) else f"ropewalk runs show {quote(outcome.run_id)}{again}"
-        text = summary(data, where, again, engine, by=by)
+        text = "\n".join([summary(data, where, again, engine, by=by), *rejected(data, again if kept else None)])
         return Answer(exit=ended(data), data=data, text=text, recorded=kept)
 
     return work
@@ -241,12 +253,28 @@ def summary(
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
     for name in _RESULTS:
-        again = name == "result" and data.get("result") in (data.get("results"), data.get("data"))
-        told = name in data if name == "finalState" else data.get(name) not in ({}, None)
-        if told and not again:
+        if name == "result" and not VALUE_NAMES.isdisjoint(data):
+            continue  # the notation's own name for the value is there
+        if (name == "finalState" and name in data) or data.get(name) not in ({}, None):
             lines.append(f"{name}: {_shown(data[name])}")
     lines += waits(data, options, engine, by=by)  # the last thing, however long the results are
     return "\n".join(lines)
+
+
+def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
+    """Say how to continue after a tool ran and its result was rejected; `options` is None if the run cannot."""
+    lines: list[str] = []
+    for error in data.get("errors") or ():
+        if not isinstance(error, dict) or error.get("ran") is not True:
+            continue
+        node = str(error.get("nodeId") or error.get("path") or "")
+        said = f"{node}: the tool ran, so the call was not repeated"
+        if options is not None:
+            run = quote(str(data.get("runId")))
+            said += f"; look at its result: ropewalk runs show {run}{options}"
+            said += f"\n  and use it: ropewalk runs retry {run} --accept {quote(node)}{options}"
+        lines += [visible(f"  {line.strip()}") for line in said.split("\n")]
+    return lines
 
 
 def _error(error: Any, where: Mapping[str, str]) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 100  # at the beginning and at the end, and of those that failed
 _IDLE = 0.5  # seconds in which a run was not executed that are worth saying
 _MOST_TEXT = 10_000  # characters of a result
-_MARKS = {"ok": "✓", "failed": "✗", "skipped": "-"}
+_MARKS = {"ok": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
 
 
 def ls(
@@ -146,7 +146,8 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
         row = _row(app, run_id)
         by = _goes_on(details["status"], app.runs.attended(row)) if not _left(details) else None
         talks = Talks(details["kind"], row.document)
-        return Answer(data=details, text=_details(details, talks, lonely, by, again(store, project)))
+        root = app.runs.outermost(run_id)
+        return Answer(data=details, text=_details(details, root, talks, lonely, by, again(store, project)))
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -163,8 +164,9 @@ def _goes_on(status: str, attended: bool) -> str | None:
     return "its process" if status == "running" else None
 
 
-def _details(run: dict[str, Any], talks: Talks, lonely: str | None, by: str | None, where: str) -> str:
-    resume = f"ropewalk resume {shlex.quote(run['id'])}{where}"
+def _details(run: dict[str, Any], root: str, talks: Talks, lonely: str | None, by: str | None, where: str) -> str:
+    """The run as text; `root` is the run to resume, which this one may be a part of."""
+    resume = f"ropewalk resume {shlex.quote(root)}{where}"
     status = run["status"]
     if run["queued"]:
         status = f"queued: {lonely or 'a worker takes it'}"
@@ -190,7 +192,8 @@ def _details(run: dict[str, Any], talks: Talks, lonely: str | None, by: str | No
     if run["waitingFor"]:
         lines += ["", *waits(run, where, by=by)]
     lines.append("")
-    under_way = {wait["path"] for wait in run["waitingFor"]}
+    inside = f"{run['id'].removeprefix(f'{root}/')}/"  # the waits of a part have paths of its outermost run
+    under_way = {wait["path"].removeprefix(inside) if "runId" in wait else wait["path"] for wait in run["waitingFor"]}
     told = list(talks.told(run["nodes"]))
     lines += _steps(told, time.time() if not run.get("endTime") else math.inf, under_way)
     if run.get("error") is not None:
@@ -293,7 +296,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
         from .dispatch import json_line
 
         tally, status, where = Tally(), "", again(store, project)
-        resume = f"ropewalk resume {shlex.quote(run_id)}{where}"
+        resume = f"ropewalk resume {shlex.quote(app.runs.outermost(run_id))}{where}"
         async for event in app.runs.watch(run_id):
             if event.kind == "run.finished":
                 status = str((event.data or {}).get("status"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from .answer import Answer
@@ -35,14 +37,25 @@ def ls(*, json: Json = False, store: StoreAddress = None, project: Project = Non
                 "last": row.last.isoformat() if row.last else None,
                 "status": row.status,
                 "next": row.next.isoformat() if row.next else None,
+                "catchUp": row.catch_up,
+                "missed": [{"due": _time(one.due), "became": one.became, "run": one.run} for one in row.missed],
             }
             for row in rows
         ]
         table = [
-            (d["name"], d["cron"], d["timezone"], d["flow"], d["last"] or "-", _became(d), d["next"] or "paused")
+            (
+                d["name"],
+                d["cron"],
+                d["timezone"],
+                d["flow"],
+                d["last"] or "-",
+                _became(d),
+                d["next"] or "paused",
+                _missed(d),
+            )
             for d in data
         ]
-        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT")
+        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED")
         return Answer(data=data, text=columns(head, table) if rows else "no schedules")
 
     return with_app(work, project=project, store=store, tools=False)
@@ -51,6 +64,19 @@ def ls(*, json: Json = False, store: StoreAddress = None, project: Project = Non
 def _became(told: dict[str, Any]) -> str:
     """What became of it when it was last due."""
     return told["status"] or ("no run" if told["last"] else "-")
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _missed(schedule: dict[str, Any]) -> str:
+    """Count the missed due times by what became of them, with the latest one."""
+    missed = schedule["missed"]
+    if not missed:
+        return "-"
+    counts = Counter(one["became"] for one in missed)
+    return f"{', '.join(f'{n} {became}' for became, n in counts.items())}; last {missed[-1]['due']}"
 
 
 def run(name: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:

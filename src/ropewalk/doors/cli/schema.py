@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from .answer import Answer
 from .options import Json
 
-Kind: TypeAlias = Literal["agent", "chain", "composite", "composition", "experience"]
+Kind: TypeAlias = Literal["agent", "chain", "composite", "composition", "experience", "runchain"]
 
 
 def schema(kind: Annotated[Kind, Parameter(help="Whose documents.")], /, *, json: Json = False) -> Answer:

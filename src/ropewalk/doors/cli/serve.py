@@ -12,6 +12,7 @@ from ...errors import ConfigError
 from ...errors.given import install
 from ...guard import TOKEN, new_token, token_given
 from ...listening import serve_until_cancelled
+from ...runs.recovery import recovering
 from .answer import Answer
 from .interrupts import Interrupts
 from .options import Log, LogLevel, Project, StoreAddress
@@ -57,7 +58,8 @@ def serve(
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         told = token if given is None else f"${TOKEN}"  # a shell puts it in; nobody else reads it here
         put(f"http://{shown}:{listening.getsockname()[1]}/?token={told}\n")
-        await serve_until_cancelled(site, listening, _LEAVING)
+        async with recovering(app):
+            await serve_until_cancelled(site, listening, _LEAVING)
         return Answer()
 
     return with_app(work, project=project, store=store, log=log, log_level=log_level)

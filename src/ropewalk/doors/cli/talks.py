@@ -91,7 +91,7 @@ def _call(row: dict[str, Any], words: str, rest: str, use: Mapping[str, Any]) ->
         value = row.get("value")
         if isinstance(value, dict):
             value = value.get("value", value)
-        yield {**row, "words": called, **({} if row["status"] == "failed" else {"value": value})}
+        yield {**row, "words": called, **({} if row["status"] in ("failed", "recovered") else {"value": value})}
     elif row["kind"] in ("wait", "signal", "timer"):
         yield {**row, "words": words}
 

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any
 
 from ...events import Event
 from ...source import visible
 from .table import duration, first_line
 
-MARKS = {"finished": "✓", "failed": "✗", "skipped": "-"}
+MARKS = {"finished": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
 
 _KEPT = 12
-ENDS = {"node.finished": "finished", "node.failed": "failed", "node.skipped": "skipped"}
+ENDS = {
+    "node.finished": "finished",
+    "node.recovered": "recovered",
+    "node.failed": "failed",
+    "node.skipped": "skipped",
+}
 
 
 @dataclass(slots=True)
@@ -73,11 +79,19 @@ class Tally:
         return None
 
 
+def repeats(event: Event) -> str:
+    """Say that a retry calls a tool again that took effect before, and how to use its result instead."""
+    tool = (event.data or {}).get("tool")
+    command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(event.node)}"
+    return visible(f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}")
+
+
 def _note(event: Event, began: float | None) -> str:
     data: dict[str, Any] = event.data or {}
-    if event.kind == "node.failed":
+    if event.kind in ("node.failed", "node.recovered"):
         recorded = "recorded: " if data.get("replayed") else ""
-        return recorded + first_line(str(data.get("message") or "failed"), 200)
+        handled = "recovered from: " if event.kind == "node.recovered" else ""
+        return recorded + handled + first_line(str(data.get("message") or "failed"), 200)
     if event.kind == "node.skipped":
         return str(data.get("reason") or "")
     if data.get("replayed"):

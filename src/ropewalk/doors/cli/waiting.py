@@ -60,7 +60,7 @@ def send(
         if app.runs.row(run_id) is None:
             raise unknown_run(app, run_id)
         sent = app.runs.send(run_id, event, given, id=id, early=early)
-        data = {"id": run_id, "event": event, "sent": sent, "payload": given}
+        data = {"id": app.runs.outermost(run_id), "event": event, "sent": sent, "payload": given}
         said = f"sent {event} to {run_id}" if sent else f"{event} was sent to {run_id} before, with the id {id}"
         return _gone_on(app, run_id, data, said, store, project)
 
@@ -85,8 +85,9 @@ def approve(
         if app.runs.row(run_id) is None:
             raise unknown_run(app, run_id)
         data = app.runs.approve(run_id, node, approved=not reject, by=by or _user(), note=note)
-        said = f"{'rejected' if reject else 'approved'} {data['path']} of {run_id}: {data['approval']}"
-        return _gone_on(app, run_id, {**data, "id": run_id}, said, store, project)
+        run = data["runId"]
+        said = f"{'rejected' if reject else 'approved'} {data['path']} of {run}: {data['approval']}"
+        return _gone_on(app, run_id, {**data, "id": run}, said, store, project)
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -102,6 +103,7 @@ def _gone_on(app: App, run_id: str, data: dict[str, Any], said: str, store: str 
     """Who goes on with the run: its process, or whoever resumes it."""
     from ...runs import LEFT
 
+    run_id = app.runs.outermost(run_id)  # the run to resume, where the answer was for a part of it
     row = app.runs.row(run_id)
     standing = app.runs.standing([row] if row is not None else ()).get(run_id)
     alone = standing in LEFT
@@ -124,7 +126,8 @@ def waits(data: dict[str, Any], where: str, engine: str | None = None, *, by: st
     waiting = data.get("waitingFor") or []
     if not waiting:
         return []
-    run = shlex.quote(str(data.get("runId") or data.get("executionId") or data.get("id")))
+    own = waiting[0].get("runId") or data.get("runId") or data.get("executionId") or data.get("id")
+    run = shlex.quote(str(own))  # of a part the outermost run, which is the one to answer and to resume
     lines = []
     nodes = [wait.get("node") for wait in waiting]
     for wait in waiting:

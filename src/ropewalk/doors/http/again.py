@@ -28,6 +28,14 @@ class Again(Awaited):
     )
 
 
+class Retried(Again):
+    """`accept` uses rejected results instead of calling their tools again."""
+
+    accept: list[Annotated[str, Field(min_length=1)]] | dict[str, Any] = Field(
+        default_factory=list, max_length=1000, description="Nodes whose recorded results to use, or results by node."
+    )
+
+
 class Forked(Again):
     """Only what is given differs from the run of before."""
 
@@ -54,7 +62,7 @@ class Sent(Asked):
 
 
 # Of a request without a body.
-_AWAITED, _AGAIN, _FORKED = Awaited.model_validate({}), Again.model_validate({}), Forked.model_validate({})
+_AWAITED, _RETRIED, _FORKED = Awaited.model_validate({}), Retried.model_validate({}), Forked.model_validate({})
 router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, default_response_class=Answer)
 
 
@@ -65,11 +73,14 @@ def all_waiting(app: Served) -> Answer:
 
 
 @router.post("/runs/{run_id:path}/retry", summary="Retry a run", **EXECUTED)
-async def retry(run_id: RunId, app: Served, live: Going, given: Again = _AGAIN) -> Answer:
-    """Go on with a run that has ended: what failed runs again, or `nodes` and what depends on them."""
+async def retry(run_id: RunId, app: Served, live: Going, given: Retried = _RETRIED) -> Answer:
+    """Retry an ended run: repeat what failed, or `nodes` and what depends on them. Nodes in `accept` are not called
+    again: their rejected results are used, or the values given for them."""
     known(app, run_id)
-    nodes = check_json(given.nodes, "nodes")
-    return await set_going(live, run_id, given.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take))
+    nodes, accept = check_json(given.nodes, "nodes"), check_json(given.accept, "accept")
+    return await set_going(
+        live, run_id, given.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take, accept=accept)
+    )
 
 
 @router.post("/runs/{run_id:path}/resume", summary="Resume a run", **EXECUTED)
@@ -108,7 +119,7 @@ def waiting(run_id: RunId, app: Served) -> Answer:
 @router.post("/runs/{run_id:path}/approve", summary="Answer an approval", response_model=shapes.Answered)
 async def approve(run_id: RunId, given: Approval, app: Served, live: Going) -> Answer:
     """`approved` or not. A run that waits for it without a process goes on here."""
-    before = known(app, run_id)
+    before = _outermost(app, run_id)
     said = check_json(given.model_dump(include={"node", "approved", "by", "note"}), "body")
     name = said.pop("node")
     answered = await off_loop(app.store, lambda: app.runs.approve(run_id, name, **said))
@@ -118,7 +129,7 @@ async def approve(run_id: RunId, given: Approval, app: Served, live: Going) -> A
 @router.post("/runs/{run_id:path}/send", summary="Send an event", response_model=shapes.Delivered)
 async def send(run_id: RunId, given: Sent, app: Served, live: Going) -> Answer:
     """A run that waits for it without a process goes on here."""
-    before = known(app, run_id)
+    before = _outermost(app, run_id)
     said = check_json(given.model_dump(include={"event", "payload", "id", "early"}), "body")
     event, payload = said.pop("event"), said.pop("payload")
     sent = await off_loop(app.store, lambda: app.runs.send(run_id, event, payload, **said))
@@ -133,6 +144,12 @@ def diff(
     known(app, run_id)
     known(app, other)
     return Answer(app.runs.diff(run_id, other))
+
+
+def _outermost(app: App, run_id: str) -> RunRow:
+    """The run that continues once this one, which may be a part of it, has its answer."""
+    known(app, run_id)
+    return known(app, app.runs.outermost(run_id))
 
 
 async def _gone_on(app: App, live: Live, before: RunRow, told: dict[str, Any]) -> Answer:

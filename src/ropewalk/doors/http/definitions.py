@@ -12,6 +12,7 @@ from ...draw import draw, graph_data
 from ...errors import InvalidFlow, Problem
 from ...plan import plan as planned
 from ...runs import iso
+from ...stored import STORED
 from ...told import problem_data
 from . import shapes
 from .answers import Answer, Files, Route, Served
@@ -20,7 +21,6 @@ from .given import Asked, Document, read, stored
 Kind = Annotated[Literal["chain", "composition"], Path(description="The notation.")]
 Id = Annotated[str, Path(max_length=500)]
 Format = Annotated[Literal["mermaid", "svg", "text"], Query()]
-STORED: Final = ("chain", "composition")
 DRAWN: Final[dict[str, Any]] = {
     "response_class": Response,
     "responses": {200: {"content": {"text/plain": {}, "image/svg+xml": {}}, "description": "The drawing"}},

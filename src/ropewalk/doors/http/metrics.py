@@ -46,7 +46,7 @@ class Metrics:
             return
         if event.kind == "node.started" and data.get("tool") and not data.get("replayed"):
             begun[event.path] = (str(data["tool"]), event.at)
-        elif event.kind in ("node.finished", "node.failed") and event.path in begun:
+        elif event.kind in ("node.finished", "node.recovered", "node.failed") and event.path in begun:
             tool, at = begun.pop(event.path)
             self._calls.labels(tool, "ok" if event.kind == "node.finished" else "failed").inc()
             self._call_time.labels(tool).observe(max(0.0, event.at - at))

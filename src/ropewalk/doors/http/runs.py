@@ -15,6 +15,7 @@ from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ...app import App
+from ...dialects.notation import VALUE_NAMES
 from ...draw import graph_data
 from ...engine.again import check_same
 from ...engine.engine import check_run_id, new_run_id
@@ -128,8 +129,8 @@ async def set_going(live: Live, run_id: str, wait: float, start: Start, **told: 
 
 
 def ended(result: Mapping[str, Json]) -> dict[str, Json]:
-    """A result in the words of its notation, without the name for it that every outcome has in Python."""
-    return {name: result[name] for name in result if name != "result" or not {"results", "data"} & set(result)}
+    """Return a result in the words of its notation, without a second copy of the value as `result`."""
+    return {name: result[name] for name in result if name != "result" or VALUE_NAMES.isdisjoint(result)}
 
 
 @router.get("", summary="List runs", response_model=shapes.RunList)

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import orjson
 
+from ...content import about_of, parts_in, to_mcp
 from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ToolNotApproved, ValidationFailed
 from ...source import visible
+from ...told import RAN, has_run
 from ...tools.mcp_request import ServerRefused
 from ...values import Json
 from .schemas import shown_value
@@ -29,12 +31,29 @@ def given(value: Json, schema: dict[str, Json] | None, *, about: dict[str, Json]
     """A value as structured content and, for clients that do not read that, as text. `note` is said beside it."""
     import mcp_types as types
 
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    content: list[Any] = [types.TextContent(type="text", text=text)]
+    content = blocks(value)
     if note:
         content.append(types.TextContent(type="text", text=note))
     meta: Any = None if about is None else {RUN: about}
     return types.CallToolResult(content=content, structured_content=shown_value(schema, value), _meta=meta)
+
+
+def blocks(value: Json) -> list[Any]:
+    """A value as content blocks: a list of texts and parts of content in its order; any other value as its JSON, and
+    then each part of content in it once."""
+    from mcp_types import CallToolResult
+
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    made: list[Any] = [{"type": "text", "text": text}]
+    if not isinstance(value, str) and (inside := list(parts_in(value))):
+        listed = value if isinstance(value, list) else [value]
+        if all(isinstance(item, str) or about_of(item) is not None for item in listed):
+            made = [
+                {"type": "text", "text": one} if isinstance(one, str) else to_mcp(about_of(one) or {}) for one in listed
+            ]
+        else:
+            made += [to_mcp(about) for about in {orjson.dumps(about): about for about in inside}.values()]
+    return list(CallToolResult.model_validate({"content": made}).content)
 
 
 def failed(message: str, about: dict[str, Json]) -> Any:
@@ -65,7 +84,9 @@ def explained(name: str, error: Exception) -> Any:
         log.warning("%s was called and is refused: %s", error.tool_id, visible(error.differs))
     if isinstance(error, ToolError):
         about["tool"] = error.tool_id
-        return failed(f"{error.tool_id}: {error.reason}", about)
+        if has_run(error):
+            about["ran"] = True
+        return failed(f"{error.tool_id}: {error.reason}" + (f"\n{RAN}" if has_run(error) else ""), about)
     if isinstance(error, (RopewalkError, ConnectionError, TimeoutError)):
         return failed(str(error), about)
     log.error("calling %s raised", name, exc_info=error)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...engine.engine import new_run_id
 from ...events import Event
+from ...tools.listener import RunProgress
 from ...tools.progress import Progress
 from ...tools.result import ProgressEvent
 from ...values import Json
@@ -20,48 +21,43 @@ if TYPE_CHECKING:
 _MOST: Final = 10  # notifications of progress within
 _SECOND: Final = 1.0
 _STOPPING: Final = 5.0  # seconds a stopped run may take to let its tools go
-_ENDS: Final = {"node.finished": "done", "node.failed": "failed", "node.skipped": "skipped"}
+_ENDS: Final = {
+    "node.finished": "done",
+    "node.recovered": "recovered",
+    "node.failed": "failed",
+    "node.skipped": "skipped",
+}
 
 Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], Awaitable[Any]]
 """Runs a flow: arguments, run id, watcher of events."""
 
 
 class Steps:
-    """The events of a run as progress: a node counts when it starts and when it ends, so that the number grows
-    with each notification. The total is twice the nodes of a flow that is `counted`: one without blocks, whose nodes
-    run once each. Of more than ten within a second only the newest is told, when there is room again."""
+    """The events of a run as progress notifications, and the paths of the nodes that failed.
+
+    Of more than ten notifications within a second only the newest is sent, when there is room again.
+    """
 
     def __init__(self, progress: Progress, *, counted: bool) -> None:
-        self._progress, self._counted = progress, counted
+        self._progress = progress
         self._times: deque[float] = deque(maxlen=_MOST)  # of the newest notifications
         self._held: ProgressEvent | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._nodes = self._done = 0
+        self._run = RunProgress(self.tell, counted=counted)
         self.failed: dict[str, str] = {}
-        """The path of each node that failed and was not handled."""
-        self._begun: set[str] = set()
+        """The path of each node of the run itself that failed and was not handled."""
 
     def take(self, event: Event) -> None:
         """Tell one event, where it is of a node."""
         data: Any = event.data or {}
         path = event.path or event.node
-        if event.kind in ("run.started", "run.resumed"):
-            self._nodes = int(data.get("nodes") or 0)
-        elif event.kind == "node.started":
-            self._begun.add(path)
-            self._tell(1, f"{path}: started")
-        elif event.kind in _ENDS:
-            if event.kind == "node.failed" and not data.get("handled"):
-                self.failed[event.node or path] = path
-            why = data.get("message") or data.get("reason")
-            said = f"{path}: {_ENDS[event.kind]}" + (f" ({why})" if why else "")
-            # Skipped nodes do not start, and what workers do is told when it has ended.
-            self._tell(1 if path in self._begun else 2, said)
-            self._begun.discard(path)
+        if event.kind == "node.failed" and not data.get("handled"):
+            self.failed[event.node or path] = path
+        self._run.take(event)
 
-    def _tell(self, more: int, message: str) -> None:
-        self._done += more
-        self._held = ProgressEvent(self._done, 2 * self._nodes if self._counted else None, message)
+    def tell(self, event: ProgressEvent) -> None:
+        """Send a notification, or hold it back while there are too many."""
+        self._held = event
         if self._timer is not None:
             return
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ...config.flow_files import flow_files, stamp
 from ...engine.flowtool import tool_name, value_of
@@ -18,6 +18,7 @@ from ...events import Event
 from ...expr import TRANSFORMS
 from ...ir import bodies
 from ...source import render
+from ...stored import STORED
 from ...told import problems_of
 from ...values import Json, digest
 from .answers import failed, flow_failed, given
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from ...definitions import Loaded
 
 log = logging.getLogger("ropewalk.mcp.server")
-
-STORED: Final = ("chain", "composition")
 
 
 class Flows:
@@ -155,7 +154,7 @@ class Flows:
                 return _waits(result, named=asked.key is not None)
             about = {"runId": result.get("executionId"), "status": result.get("status")}
             try:
-                value = value_of(result)
+                value = value_of(result, loaded.kind)
             except FlowFailed as error:
                 return flow_failed(error, paths)
             return given(value, tool.output_schema, about=about, note=_missed(result))

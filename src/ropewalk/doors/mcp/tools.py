@@ -17,6 +17,7 @@ from ...tools.progress import Progress
 from ...tools.tool import Tool, ToolBackend
 from ...values import Json
 from .answers import given, unmarked
+from .execution import Steps
 from .offer import Asked, Call, Offered
 from .schemas import shown_value
 
@@ -108,7 +109,8 @@ class Tools:
     def _called(self, tool: Tool) -> Call:
         async def call(args: dict[str, Json], asked: Asked) -> Any:
             progress = Progress(asked.on_progress)
-            told = progress.tell if asked.on_progress is not None else None
+            steps = Steps(progress, counted=False)  # a flow reports each of its nodes: not more than a client can read
+            told = steps.tell if asked.on_progress is not None else None
             try:
                 done = await self._app.runner.bind(tool.id).execute(args, asked.key, None, told)
             except ToolError as error:
@@ -116,6 +118,7 @@ class Tools:
                     return unmarked(error.__cause__.result)
                 raise
             finally:
+                steps.flush()
                 await progress.flush()
             if hasattr(done.mcp_result, "content"):
                 structured = shown_value(tool.output_schema, done.structured)

@@ -12,7 +12,8 @@
 //              {op: "ping"}
 //              {op: "end"}                  print what is still to be printed, and end
 //   from us    {op: "ready", node}                once; {op: "old", node} where this Node.js is too old
-//              {op: "done", id} + result          {op: "failed", id, text, retryable}
+//              {op: "done", id} + result          {op: "failed", id, text, retryable, result}
+//                                             (`result`: the rejected result, as text, of a tool that ran)
 //              {op: "pong"}
 //              {op: "over", text}                 a module has ended the process
 //
@@ -114,7 +115,7 @@ async function call ({ id, file, shown, lent }, body) {
     for (const [name, fields] of entries(lent)) define(args, name, lazy(fields, name, shown))
     const tool = await loaded(file, shown)
     const result = await tool(args)
-    text = written(result, shown)
+    text = kept(result, shown)
   } catch (error) {
     send({ op: 'failed', id, ...told(error, shown) })
     return
@@ -123,6 +124,25 @@ async function call ({ id, file, shown, lent }, body) {
 }
 
 class Refused extends Error {}
+
+// The tool ran: what goes wrong from here on is the fault of its result, which is shown.
+function kept (result, shown) {
+  try {
+    return written(result, shown)
+  } catch (error) {
+    const failure = error instanceof Refused ? error : new Refused(`${place(error) ?? shown}: ${said(error)}`)
+    failure.result = sketch(result)
+    throw failure
+  }
+}
+
+function sketch (value) {
+  try {
+    return inspect(value, { depth: 6, maxArrayLength: 50, maxStringLength: 500, breakLength: Infinity }).slice(0, 2000)
+  } catch {
+    return 'a value that cannot be shown'
+  }
+}
 
 async function loaded (file, shown) {
   let module
@@ -254,7 +274,8 @@ const a = (noun) => `${/^(?!U)[aeiou]/i.test(noun) ? 'an' : 'a'} ${noun}`
 function told (error, shown) {
   try {
     const text = error instanceof Refused ? error.message : `${place(error) ?? shown}: ${said(error)}`
-    return { text: text.slice(0, 20_000), retryable: error?.retryable !== false }
+    const result = error instanceof Refused ? error.result : undefined
+    return { text: text.slice(0, 20_000), retryable: error?.retryable !== false, result }
   } catch {
     return { text: `${shown}: it threw what cannot be shown`, retryable: true }
   }

@@ -1,0 +1,106 @@
+"""Accepting results that were rejected: a person looked, and the run continues without calling the tool again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from ..errors import InvalidInput, NotFound, NothingToRetry, Problem
+from ..frozen import dataclass
+from ..ir import Flow
+from ..journal.journal import Entry, RunRow
+from ..values import Json, check_json
+from .asked import names
+from .cone import all_named, named
+from .instances import Attempt, Instances
+
+RECORDED: Final[Any] = object()
+"""Stands for the result that the journal holds, where a person gives no other value."""
+Accept: TypeAlias = Sequence[str] | Mapping[str, Json]
+"""Nodes whose recorded results are accepted, or values for them by node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A call that is not repeated: its attempt, and the result to record, or None if the journal has it already."""
+
+    attempt: Attempt
+    entry: Entry | None
+
+
+def read_accept(accept: Accept) -> dict[str, Any]:
+    """Read the argument: by node the value that is accepted, or RECORDED. Raises InvalidInput or InvalidValue."""
+    if not isinstance(accept, Mapping):
+        names(accept=accept)
+        return dict.fromkeys(accept, RECORDED)
+    if not all(isinstance(name, str) for name in accept):
+        raise InvalidInput([Problem(path="accept", message="must have the names of nodes as its keys")])
+    return {n: value if value is RECORDED else check_json(value, f"accept.{n}") for n, value in accept.items()}
+
+
+def split_names(found: Instances, flow: Flow, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tell the nodes of this run apart from those that must be in runs inside it."""
+    mine: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for name, value in wanted.items():
+        try:
+            named(found, flow, name)
+            mine[name] = value
+        except NotFound:
+            rest[name] = value
+    return mine, rest
+
+
+def accepted(row: RunRow, found: Instances, flow: Flow, wanted: Mapping[str, Any]) -> list[Accepted]:
+    """Find the calls whose results are accepted.
+
+    Args:
+        row: The run.
+        found: What it recorded.
+        flow: Its flow.
+        wanted: By node the accepted value, or RECORDED.
+
+    Raises:
+        NotFound: The run has no such node, or it has not run.
+        NothingToRetry: The node has no rejected result, or no value that could be used as it is.
+    """
+    made: list[Accepted] = []
+    for name, value in wanted.items():
+        rejected = [i.last for i in all_named(found, flow, [name]) if _is_rejected(i.last)]
+        if not rejected:
+            raise NothingToRetry(row.id, f"{name} has no rejected result to accept")
+        if value is not RECORDED and len(rejected) > 1:
+            paths = ", ".join(attempt.path for attempt in rejected[:5])
+            raise NothingToRetry(row.id, f"{name} has {len(rejected)} rejected results ({paths}); give values by path")
+        made += [_accepted(row, name, attempt, value) for attempt in rejected]
+    return made
+
+
+def repeated(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Select the calls that took effect and that a retry makes again."""
+    return [attempt for attempt in attempts if _is_rejected(attempt)]
+
+
+def _is_rejected(attempt: Attempt) -> bool:
+    """Return True if the tool ran and only its result, or what was written of it, was rejected."""
+    failure, ended = attempt.facts.get("call_failed"), attempt.facts.get("attempt")
+    if failure is not None:
+        return "result" in failure.data
+    return "call" in attempt.facts and ended is not None and ended.data.get("ran") is True
+
+
+def _accepted(row: RunRow, name: str, attempt: Attempt, value: Any) -> Accepted:
+    failure = attempt.facts.get("call_failed")
+    if failure is None:
+        if value is not RECORDED:
+            said = f"{name} keeps its recorded result: the state refused to be written with it; correct the definition"
+            raise NothingToRetry(row.id, said)
+        return Accepted(attempt, None)
+    result = failure.data["result"]
+    if value is RECORDED:
+        if "value" not in result:
+            said = f"the result of {name} is not JSON ({result.get('text', '')[:200]}); give a value to use instead"
+            raise NothingToRetry(row.id, said)
+        value = result["value"]
+    return Accepted(attempt, replace(failure, kind="call", data=value))

@@ -1,0 +1,357 @@
+"""Start Python programs without paying for their imports.
+
+A server process imports Ropewalk once and forks a child for every program that a test starts. The child is a true
+process: it has its own pid, working directory, environment, streams, signals and exit code, and `kill -9` ends it.
+Only the imports are saved, which are most of the time of a short command.
+
+`Popen` and `run` are those of `subprocess`, for the same arguments. What a forked process cannot reproduce starts in
+the ordinary way: options of the interpreter (`-X`, `-c`, `-W`), other values of variables that Python reads when it
+starts, `preexec_fn`, `pass_fds`, and every program that is not this interpreter or its `ropewalk`. Tests of start-up,
+of missing packages and of closed streams use `subprocess` itself.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import contextlib
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+COMMAND = str(Path(sys.executable).with_name("ropewalk"))
+_STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "OPENBLAS_", "MALLOC_", "LD_")
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+_HEADER = 8  # bytes: the length of a request
+_START_NEW_SESSION = 5  # its place among the last arguments of _execute_child, in Python 3.11 to 3.14
+
+
+class Popen(subprocess.Popen[Any]):
+    """`subprocess.Popen`, whose child is forked by the server where the program is Python of this environment."""
+
+    _status_fd: int | None = None
+
+    def _execute_child(  # type: ignore[override]
+        self, args: Any, executable: Any, preexec_fn: Any, close_fds: bool, pass_fds: Any, cwd: Any, env: Any,
+        startupinfo: Any, creationflags: Any, shell: bool,
+        p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int, *rest: Any,
+    ) -> None:  # fmt: skip
+        program = None if shell or executable or preexec_fn or pass_fds else program_of(args, env)
+        if program is None:
+            super()._execute_child(  # type: ignore[misc]
+                args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
+                p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *rest,
+            )  # fmt: skip
+            return
+        request = {
+            "words": program,
+            "cwd": os.fspath(cwd) if cwd is not None else os.getcwd(),
+            "env": dict(os.environ if env is None else env),
+            "session": bool(rest[_START_NEW_SESSION]),
+        }
+        fds = [p2cread if p2cread != -1 else 0, c2pwrite if c2pwrite != -1 else 1, errwrite if errwrite != -1 else 2]
+        self.pid, self._status_fd = _server().start(request, fds)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
+
+    def _internal_poll(self, *args: Any, **kwargs: Any) -> int | None:
+        if self._status_fd is None:
+            return super()._internal_poll(*args, **kwargs)  # type: ignore[misc, no-any-return]
+        if self.returncode is None and self._ended_within(0):
+            self._read_status()
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        if self._status_fd is None:
+            return super()._wait(timeout=timeout)  # type: ignore[misc, no-any-return]
+        if self.returncode is None:
+            if not self._ended_within(timeout):
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            self._read_status()
+        return self.returncode
+
+    def _ended_within(self, seconds: float | None) -> bool:
+        assert self._status_fd is not None
+        poller = select.poll()
+        poller.register(self._status_fd, select.POLLIN | select.POLLHUP)
+        return bool(poller.poll(None if seconds is None else max(0, seconds * 1000)))
+
+    def _read_status(self) -> None:
+        with self._waitpid_lock:  # type: ignore[attr-defined]
+            if self.returncode is not None:
+                return
+            assert self._status_fd is not None
+            answer = os.read(self._status_fd, 16)
+            os.close(self._status_fd)
+            self.returncode = os.waitstatus_to_exitcode(int(answer)) if answer else -signal.SIGKILL
+
+
+def run(
+    args: Any, *, input: Any = None, capture_output: bool = False, timeout: float | None = None, check: bool = False,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:  # fmt: skip
+    """`subprocess.run`, with a forked child where that is possible."""
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
+    if capture_output:
+        options["stdout"] = options["stderr"] = subprocess.PIPE
+    with Popen(args, **options) as process:
+        try:
+            out, err = process.communicate(input, timeout=timeout)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+    done: subprocess.CompletedProcess[Any] = subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def program_of(args: Any, env: Mapping[str, str] | None) -> list[str] | None:
+    """The words of a program that the server can start: a script, or `-m` and a module; else None."""
+    if isinstance(args, (str, bytes, os.PathLike)) or not sys.platform.startswith("linux"):
+        return None
+    words = [os.fspath(word) for word in args]
+    if words[0] == sys.executable and len(words) > 1:
+        words = words[1:]
+        if words[0].startswith("-") and not (words[0] == "-m" and len(words) > 1):
+            return None
+    elif words[0] != COMMAND:
+        return None
+    if env is not None and _startup_variables(env) != _startup_variables(os.environ):
+        return None
+    return words
+
+
+def _startup_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that Python has read when it starts, but for those that `become` obeys."""
+    return {name: value for name, value in env.items() if name.startswith(_STARTUP_VARIABLES) and name != _NO_BYTECODE}
+
+
+# --- the test process's side ----------------------------------------------------------------------------------------
+
+
+class _Server:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._variables = _startup_variables(os.environ)
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            cwd="/",
+            start_new_session=True,
+        )
+        theirs.close()
+        atexit.register(self.close)
+
+    def start(self, request: dict[str, Any], streams: list[int]) -> tuple[int, int]:
+        """Fork a child; give its pid and the descriptor on which its wait status will arrive."""
+        status, theirs = os.pipe()
+        try:
+            data = json.dumps(request).encode()
+            with self._lock:
+                self._socket.sendmsg(
+                    [len(data).to_bytes(_HEADER, "big")],
+                    [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [*streams, theirs]))],
+                )
+                self._socket.sendall(data)
+                answer = self._socket.recv(_HEADER, socket.MSG_WAITALL)
+        finally:
+            os.close(theirs)
+        if len(answer) < _HEADER:
+            raise RuntimeError("the fork server died")
+        pid = int.from_bytes(answer, "big")
+        if pid == 0:
+            os.close(status)
+            raise FileNotFoundError(2, "No such file or directory", request["cwd"])
+        return pid, status
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+_servers: dict[int, _Server] = {}
+
+
+def _server() -> _Server:
+    """The server of this process; made when it is first needed."""
+    if os.getpid() not in _servers:
+        _servers[os.getpid()] = _Server()
+    return _servers[os.getpid()]
+
+
+# --- the server's side ----------------------------------------------------------------------------------------------
+
+
+def serve(connection: socket.socket) -> None:
+    """Fork a child per request until the connection ends."""
+    preload()
+    children: dict[int, int] = {}
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    os.set_blocking(wake_read, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write)
+    while True:
+        ready, _, _ = select.select([connection, wake_read], [], [])
+        if wake_read in ready:
+            os.read(wake_read, 4096)
+            _reap(children)
+        if connection not in ready:
+            continue
+        header, fds, _, _ = socket.recv_fds(connection, _HEADER, 4)
+        if len(header) < _HEADER:
+            return
+        request = json.loads(connection.recv(int.from_bytes(header, "big"), socket.MSG_WAITALL))
+        pid = 0
+        if os.path.isdir(request["cwd"]):
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                connection.close()
+                for fd in (wake_read, wake_write, fds[3], *children.values()):
+                    os.close(fd)
+                become(request, fds[:3])  # ends the process
+        for fd in fds[:3]:
+            os.close(fd)
+        if pid == 0:
+            os.close(fds[3])
+        else:
+            children[pid] = fds[3]
+        connection.sendall(pid.to_bytes(_HEADER, "big"))
+
+
+def _reap(children: dict[int, int]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        fd = children.pop(pid, None)
+        if fd is not None:
+            os.write(fd, str(status).encode())
+            os.close(fd)
+
+
+def preload() -> None:
+    """Import everything a command may import. A package that is not installed is left for the child to miss."""
+    import ropewalk
+
+    for module in pkgutil.walk_packages(ropewalk.__path__, "ropewalk."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+    if threading.active_count() != 1:
+        raise RuntimeError(f"an import started a thread: {threading.enumerate()}")
+    gc.collect()
+    gc.freeze()
+
+
+def become(request: dict[str, Any], streams: list[int]) -> None:
+    """Turn this forked process into the program of a request."""
+    code: Any = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if request["session"]:
+            os.setsid()
+        # The streams may have the numbers 0 to 2 in another order: move them out of the way first.
+        for number, fd in enumerate([os.dup(fd) for fd in streams]):
+            os.dup2(fd, number)
+            os.close(fd)
+        for fd in streams:
+            if fd > 2:
+                os.close(fd)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        time.tzset()
+        sys.dont_write_bytecode = bool(os.environ.get(_NO_BYTECODE))
+        _open_streams()
+        code = _execute(request["words"])
+    except SystemExit as exc:
+        code = exc.code
+    except KeyboardInterrupt:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        code = None
+        _end_by_interrupt()
+    except BaseException:  # noqa: BLE001 - shown as the interpreter would show it
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    sys.exit(code)
+
+
+def _execute(words: list[str]) -> Any:
+    if words[0] == COMMAND:
+        from ropewalk.doors.cli import main
+
+        sys.argv = words
+        sys.path[0] = str(Path(COMMAND).parent)
+        return main()
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        return None
+    sys.argv = words
+    sys.path[0] = str(Path(words[0]).resolve().parent)
+    runpy.run_path(words[0], run_name="__main__")
+    return None
+
+
+def _end_by_interrupt() -> None:
+    """End as Python ends after a KeyboardInterrupt that nobody caught: by the signal itself."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _open_streams() -> None:
+    """Create the standard streams again, as the interpreter does at its start.
+
+    The server's streams know whether its own descriptors are terminals; the child's are others.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old = getattr(sys, name)
+        raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
+        unbuffered = number > 0 and isinstance(old.buffer, io.FileIO)  # PYTHONUNBUFFERED
+        buffered: Any = raw if unbuffered else io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+        stream = io.TextIOWrapper(
+            buffered,
+            encoding=old.encoding,
+            errors=old.errors,
+            newline="\n" if number else None,
+            line_buffering=not unbuffered and (number == 2 or raw.isatty()),
+            write_through=unbuffered,
+        )
+        stream.mode = "r" if number == 0 else "w"  # type: ignore[attr-defined]
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as made:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        serve(made)

@@ -1,0 +1,189 @@
+"""Claims whose caller is cancelled: no run stays with a process that does not execute it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from postgres_server import PostgresServer, fresh
+from ropewalk import App, tool
+from ropewalk.errors import RopewalkError, StoreError
+from ropewalk.journal import NewRun, open_store
+from ropewalk.journal.connection import fetch
+from ropewalk.journal.sql_store import SqlStore
+
+pytestmark = pytest.mark.anyio
+
+CLAIMS = 60
+LONG = 400
+PAUSES = (0, 0, 0.0005, 0.001, 0.002)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else f"sqlite:///{tmp_path}/s.db"
+
+
+def owned(store: SqlStore) -> int:
+    """How many runs have an owner."""
+    return int(store._writer.read(lambda c: fetch(c, "SELECT count(*) FROM lease WHERE owner IS NOT NULL"))[0][0])
+
+
+async def until_free(store: SqlStore, most: float = 10) -> int:
+    """How many runs are still owned when none is, or after `most` seconds."""
+    return await asyncio.to_thread(last, lambda: owned(store), most)
+
+
+def last(count: Callable[[], int], most: float = 10) -> int:
+    """The count when it is 0, or after `most` seconds."""
+    end = time.monotonic() + most
+    while (found := count()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def opened(url: str) -> SqlStore:
+    store = open_store(url)
+    assert isinstance(store, SqlStore)
+    return store
+
+
+@pytest.mark.parametrize("way", ["open", "reopen"])
+async def test_a_claim_that_is_cancelled_is_given_back(url: str, way: str, rounds: int) -> None:
+    store, chance = opened(url), random.Random(way)
+    count = CLAIMS + LONG * rounds
+    new = [NewRun(id=f"r{i}", kind="chain", name="x", document={}) for i in range(count)]
+    if way == "reopen":
+        for one in new:
+            await (await store.open(one)).release()
+    cancelled = 0
+    for one in new:
+        task = asyncio.ensure_future(store.open(one) if way == "open" else store.reopen(one.id))
+        await asyncio.sleep(chance.choice(PAUSES))
+        task.cancel()
+        try:
+            await (await task).release()
+        except asyncio.CancelledError:
+            cancelled += 1
+    assert cancelled > count / 5, "nothing was cancelled midway"
+    assert await until_free(store) == 0
+    for one in new:
+        if store.get_run(one.id) is not None:
+            await (await store.reopen(one.id)).release()
+    store.close()
+
+
+async def test_a_claim_whose_journal_cannot_be_read_is_given_back(url: str) -> None:
+    store = opened(url)
+    await (await store.open(NewRun(id="r", kind="chain", name="x", document={}))).release()
+    store._writer.run(lambda c: c.execute("UPDATE run SET context = ? WHERE id = ?", (b"{", "r")))
+    with pytest.raises(StoreError, match="damaged"):
+        await store.reopen("r")
+    assert await until_free(store) == 0
+    store.close()
+
+
+def test_a_claim_is_given_back_when_its_event_loop_ends(url: str) -> None:
+    store = opened(url)
+
+    async def leave(id: str) -> None:
+        task = asyncio.ensure_future(store.open(NewRun(id=id, kind="chain", name="x", document={})))
+        await asyncio.sleep(0)
+        del task
+
+    async def look() -> int:
+        return await until_free(store)
+
+    for i in range(10):
+        asyncio.run(leave(f"r{i}"))
+    assert asyncio.run(look()) == 0
+    store.close()
+
+
+async def test_a_release_that_is_cancelled_comes_through(url: str) -> None:
+    store = opened(url)
+    for i in range(20):
+        log = await store.open(NewRun(id=f"r{i}", kind="chain", name="x", document={}))
+        task = asyncio.ensure_future(log.release())
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    assert await until_free(store) == 0
+    watch = store._writer.watch
+    assert await asyncio.to_thread(last, lambda: sum(watch.find(seq) is not None for seq in range(1, 21))) == 0
+    store.close()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[str]:
+    yield from fresh(postgres_server.url)
+
+
+async def test_a_claim_is_given_back_after_an_outage(own_server: str, postgres_server: PostgresServer) -> None:
+    store = opened(own_server)
+    for i in range(5):
+        await (await store.open(NewRun(id=f"r{i}", kind="chain", name="x", document={}))).release()
+    tasks = [asyncio.ensure_future(store.reopen(f"r{i}")) for i in range(5)]
+    await asyncio.sleep(0)
+    postgres_server.down()
+    for task in tasks:
+        task.cancel()
+    await asyncio.sleep(0.3)
+    postgres_server.up()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await until_free(store, 20) == 0
+    store.close()
+
+
+@tool
+async def one(x: int) -> int:
+    """One."""
+    await asyncio.sleep(0.2)
+    return x
+
+
+CHAIN = {
+    "kind": "chain",
+    "name": "s",
+    "timeout": 0,
+    "nodes": [{"id": "a", "type": "tool", "tool": "one", "params": {"x": 1}}],
+}
+
+
+@pytest.mark.parametrize("way", ["resume", "retry", "upgrade"])
+async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: str, rounds: int) -> None:
+    chance = random.Random(way)
+    more = {**CHAIN["nodes"][0], "id": "b"}  # type: ignore[index]
+    changed = {**CHAIN, "nodes": [*CHAIN["nodes"], more]}  # type: ignore[misc]
+    async with App(url, tools=[one]) as app:
+        begin = {
+            "resume": lambda id: app.resume(id),
+            "upgrade": lambda id: app.resume(id, changed, upgrade=True),
+            "retry": lambda id: app.runs.retry(id, ["a"]),
+        }[way]
+        ids = [f"r{i}" for i in range(15 + 40 * rounds)]
+        for id in ids:
+            if way == "retry":
+                await app.run(CHAIN, run_id=id)
+            else:
+                running = asyncio.ensure_future(app.run(CHAIN, run_id=id))
+                await asyncio.sleep(0.02)
+                running.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await running
+            task = asyncio.ensure_future(begin(id))
+            await asyncio.sleep(chance.choice((0, 0.001, 0.002, 0.003, 0.005, 0.01)))
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, RopewalkError):
+                await task
+        await until_free(app.store)  # type: ignore[arg-type]
+        finish = begin if way == "upgrade" else app.resume
+        ended = await asyncio.gather(*(finish(id) for id in ids), return_exceptions=True)
+    assert [str(e) for e in ended if isinstance(e, BaseException)] == []

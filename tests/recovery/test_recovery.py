@@ -1,0 +1,226 @@
+"""Runs whose process died are resumed by a server, without a person; nothing else is."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+
+from faults.scene import STEPS, Scene, ended, kill
+
+WAITS = """
+kind: chain
+name: waits
+nodes:
+  - {id: first, type: tool, tool: sync_step, params: {at: first, ms: 1}}
+  - {id: ask, type: wait, approval: "Go on?"}
+  - {id: last, type: tool, tool: sync_step, params: {at: last, ms: 1}}
+"""
+DEADLY = """
+kind: chain
+name: deadly
+nodes:
+  - {id: die, type: tool, tool: die, params: {at: die}}
+"""
+LONG = """
+kind: chain
+name: long
+nodes:
+  - {id: long, type: tool, tool: async_step, params: {at: long, ms: 50000}}
+"""
+DIE = '''
+
+@tool
+async def die(at: str) -> str:
+    """Kills its process."""
+    import signal
+    note("start", at)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "lived"
+'''
+
+
+class Server:
+    """`ropewalk serve` over a scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.process = scene.start("serve", "--port", "0", "--log", "json")
+        assert self.process.stdout is not None
+        address, _, token = self.process.stdout.readline().strip().partition("/?token=")
+        self.client = httpx2.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.client.close()
+        self.process.send_signal(number)
+        self.process.wait(30)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    made = Scene(tmp_path / "project", STEPS, url)
+    (made.folder / "waits.yaml").write_text(WAITS)
+    (made.folder / "deadly.yaml").write_text(DEADLY)
+    (made.folder / "long.yaml").write_text(LONG)
+    (made.folder / "tools.py").write_text((made.folder / "tools.py").read_text() + DIE)
+    return made
+
+
+@pytest.fixture
+def serve(scene: Scene) -> Iterator[Callable[[], Server]]:
+    servers: list[Server] = []
+
+    def start() -> Server:
+        servers.append(Server(scene))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.poll() is None:
+            kill(server.process)
+        server.process.communicate()
+
+
+def document(text: str) -> Any:
+    return yaml.safe_load(text)
+
+
+def status(scene: Scene, run_id: str) -> str:
+    rows = scene.run("runs", "ls", "--json").data
+    [row] = [row for row in rows if row["id"] == run_id]
+    flags = [flag for flag in ("interrupted", "answered", "queued") if row[flag]]
+    return flags[0] if flags else str(row["status"])
+
+
+def begun(scene: Scene, run_id: str, lines: int = 3, file: str = "chain.yaml") -> subprocess.Popen[Any]:
+    """A run in a process of its own that has made some calls."""
+    process = scene.start("run", file, "--id", run_id)
+    scene.until(lambda: len(scene.lines()) >= lines, process)
+    assert process.poll() is None
+    return process
+
+
+def finished_once(scene: Scene) -> bool:
+    """No call that had ended was made again."""
+    ends = [line.split()[1] for line in scene.lines() if line.startswith("end ")]
+    return len(ends) == len(set(ends))
+
+
+def test_a_server_resumes_a_run_whose_process_was_killed(scene: Scene, serve: Callable[[], Server]) -> None:
+    kill(begun(scene, "r", lines=6))
+    assert status(scene, "r") == "interrupted"
+    serve()
+    scene.until(lambda: status(scene, "r") == "completed", most=60)
+    assert finished_once(scene)
+
+
+def test_a_server_that_ends_hands_its_runs_to_the_next(scene: Scene, serve: Callable[[], Server]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        server = serve()
+        since, id = len(scene.lines()), f"r{int(number)}"
+        answer = server.client.post("/api/runs", json={"document": document(STEPS), "runId": id})
+        assert answer.status_code < 300, answer.text
+        scene.until(lambda since=since: len(scene.lines()) > since + 4)  # type: ignore[misc]
+        server.stop(number)
+        assert status(scene, id) == "interrupted"
+        again = serve()
+        scene.until(lambda id=id: status(scene, id) == "completed", most=60)  # type: ignore[misc]
+        again.stop()
+
+
+def test_what_a_person_interrupted_or_stopped_stays(scene: Scene, serve: Callable[[], Server]) -> None:
+    process = begun(scene, "interrupted")
+    # Twice: the first asks the run to stop, so send both before it can.
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    before = status(scene, "interrupted")
+    assert before in ("interrupted", "stopped")
+    since = len(scene.lines())
+    other = begun(scene, "stopped", lines=since + 1, file="long.yaml")
+    assert scene.run("runs", "stop", "stopped").code == 0
+    ended(other)
+    since = len(scene.lines())
+    kill(begun(scene, "killed", lines=since + 3))
+    serve()
+    scene.until(lambda: status(scene, "killed") == "completed", most=60)
+    assert (status(scene, "interrupted"), status(scene, "stopped")) == (before, "stopped")
+
+
+def test_other_commands_never_resume(scene: Scene) -> None:
+    kill(begun(scene, "r"))
+    count = len(scene.lines())
+    for words in (["runs", "ls"], ["runs", "show", "r"], ["doctor"], ["validate", "chain.yaml"], ["tools", "ls"]):
+        scene.run(*words)
+    assert (status(scene, "r"), len(scene.lines())) == ("interrupted", count)
+
+
+def test_a_run_that_kills_three_servers_is_parked_and_can_be_released(
+    scene: Scene, serve: Callable[[], Server]
+) -> None:
+    assert scene.run("run", "deadly.yaml", "--id", "d").code == -signal.SIGKILL
+    for _ in range(2):
+        server = serve()
+        assert server.process.wait(60) == -signal.SIGKILL
+    survivor = serve()
+    scene.until(lambda: status(scene, "d") == "parked", most=60)
+    assert survivor.process.poll() is None
+    assert "3 processes died" in scene.run("runs", "show", "d").out
+    assert scene.started().count("die") == 3
+    assert scene.run("runs", "release", "d").code == 0
+    assert survivor.process.wait(60) == -signal.SIGKILL
+
+
+def test_a_run_that_records_something_between_deaths_is_not_parked(scene: Scene, serve: Callable[[], Server]) -> None:
+    kill(begun(scene, "r", lines=2))
+    for number in range(4):
+        since = len(scene.lines())
+        server = serve()
+        scene.until(lambda since=since: len(scene.lines()) >= since + 4 or status(scene, "r") == "completed")  # type: ignore[misc]
+        kill(server.process)
+        assert status(scene, "r") in ("interrupted", "completed"), number
+    serve()
+    scene.until(lambda: status(scene, "r") == "completed", most=60)
+    assert finished_once(scene)
+
+
+def test_a_waiting_run_stays_waiting_when_its_process_is_told_to_end(scene: Scene) -> None:
+    process = scene.start("run", "waits.yaml", "--id", "w", "--wait")
+    scene.until(lambda: is_asked(scene, "w"), process)
+    process.terminate()
+    process.wait(30)
+    assert status(scene, "w") == "waiting"
+
+
+def test_a_run_that_waits_in_a_server_stays_waiting(scene: Scene, serve: Callable[[], Server]) -> None:
+    server = serve()
+    server.client.post("/api/runs", json={"document": document(WAITS), "runId": "w"})
+    scene.until(lambda: is_asked(scene, "w"))
+    server.stop()
+    assert status(scene, "w") == "waiting"
+    scene.run("runs", "approve", "w")
+    assert scene.run("resume", "w").code == 0
+    assert scene.started() == ["first", "last"]
+
+
+def is_asked(scene: Scene, run_id: str) -> bool:
+    return "Go on?" in scene.run("runs", "show", run_id, "--json").out
+
+
+def test_resume_all_continues_every_run_that_was_left(scene: Scene) -> None:
+    for name in ("a", "b"):
+        since = len(scene.lines())
+        kill(begun(scene, name, lines=since + 3))
+    done = scene.run("resume", "--all", "--json")
+    assert done.code == 0, done.err
+    assert {row["runId"]: row["status"] for row in json.loads(done.out)} == {"a": "completed", "b": "completed"}
+    assert scene.run("resume", "--all").out.strip() == "no run to resume"
+    assert scene.run("resume").code == 2
+    assert scene.run("resume", "a", "--all").code == 2

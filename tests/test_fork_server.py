@@ -1,0 +1,111 @@
+"""A forked child behaves as one that `subprocess` starts: the same script in both, the same facts."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fork_server
+
+FACTS = """
+import json, os, signal, sys
+print(json.dumps({
+    "name": __name__, "argv": sys.argv, "cwd": os.getcwd(), "env": os.environ.get("WORD"), "path": sys.path[0],
+    "input": sys.stdin.read(), "terminals": [os.isatty(n) for n in range(3)], "session": os.getsid(0) == os.getpid(),
+    "encodings": [(s.encoding, s.errors, s.line_buffering) for s in (sys.stdin, sys.stdout, sys.stderr)],
+    "interrupt": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+    "children": signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL,
+    "descriptors": sorted(int(fd) for fd in os.listdir("/proc/self/fd") if int(fd) > 2)[:-1],
+}))
+sys.stderr.write("done")
+sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "facts.py"
+    path.write_text(FACTS)
+    return path
+
+
+@pytest.mark.parametrize("code", ["0", "3", "256"])
+@pytest.mark.parametrize("session", [False, True])
+def test_a_script_sees_the_same_process(script: Path, tmp_path: Path, code: str, session: bool) -> None:
+    def started(run: Any) -> tuple[int, str, str]:
+        done = run(
+            [sys.executable, str(script), "a", ""], input="in", capture_output=True, text=True, cwd=tmp_path,
+            env={**os.environ, "WORD": "x", "CODE": code}, start_new_session=session, timeout=60,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    assert started(fork_server.run) == started(subprocess.run)
+
+
+@pytest.mark.parametrize(
+    "body", ["raise SystemExit('why')", "1 / 0", "import os; os._exit(7)", "import os; os.kill(os.getpid(), 11)"]
+)
+def test_every_way_to_end_gives_the_same_code(tmp_path: Path, body: str) -> None:
+    path = tmp_path / "end.py"
+    path.write_text(body)
+    codes = [
+        run([sys.executable, str(path)], capture_output=True).returncode for run in (fork_server.run, subprocess.run)
+    ]
+    assert codes[0] == codes[1] != 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signals_reach_the_child(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "wait.py"
+    path.write_text("import time\nprint('here', flush=True)\ntime.sleep(60)")
+    with fork_server.Popen(
+        [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "here\n"
+        assert child.poll() is None
+        child.send_signal(number)
+        assert child.wait(30) == -number
+        assert child.poll() == -number
+
+
+def test_a_terminal_is_one(script: Path) -> None:
+    master, slave = pty.openpty()
+    child = fork_server.Popen([sys.executable, str(script)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+    os.close(slave)
+    assert child.wait(30) == 0
+    assert b'"terminals": [false, true, true]' in os.read(master, 4096)
+    os.close(master)
+
+
+def test_a_missing_directory_is_an_error(script: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        fork_server.run([sys.executable, str(script)], cwd=tmp_path / "gone")
+
+
+RANDOM = """
+import random, uuid
+from ropewalk.engine.engine import new_run_id
+print(random.random(), uuid.uuid4(), new_run_id())
+"""
+
+
+def test_random_numbers_differ_between_children(tmp_path: Path) -> None:
+    path = tmp_path / "random_id.py"
+    path.write_text(RANDOM)
+    seen = {fork_server.run([sys.executable, str(path)], capture_output=True, text=True).stdout for _ in range(8)}
+    assert len({word for line in seen for word in line.split()}) == 24
+
+
+@pytest.mark.parametrize("words", [["-c", "1"], ["-X", "dev", "x.py"], ["sh", "-c", "true"]])
+def test_other_programs_start_in_the_ordinary_way(words: list[str]) -> None:
+    command = words if words[0] == "sh" else [sys.executable, *words]
+    assert fork_server.program_of(command, None) is None
+    assert fork_server.program_of([sys.executable, "x.py"], {**os.environ, "PYTHONUTF8": "1"}) is None

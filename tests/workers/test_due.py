@@ -1,0 +1,97 @@
+"""Times at which schedules are due, also when clocks change."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ropewalk.journal.timetable import TimetableRow
+from ropewalk.workers.clockwork import decide
+from ropewalk.workers.due import dues, next_due
+
+BERLIN = "Europe/Berlin"
+ZONES = (BERLIN, "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/St_Johns", "UTC")
+
+
+def between(cron: str, zone: str, start: str, end: str) -> list[str]:
+    """The local times from `start` to `end`, which are local times, too."""
+    place = ZoneInfo(zone)
+    until = datetime.fromisoformat(end).replace(tzinfo=place)
+    found, at = [], datetime.fromisoformat(start).replace(tzinfo=place) - timedelta(seconds=1)
+    while (at := next_due(cron, zone, at)) <= until:
+        found.append(at.astimezone(place).strftime("%H:%M%z"))
+    return found
+
+
+@pytest.mark.parametrize("cron", ["30 2 * * *", "0 30 2 * * *", "30 2 * * SUN"])
+def test_a_daily_time_comes_once_on_days_when_clocks_change(cron: str) -> None:
+    assert between(cron, BERLIN, "2027-10-31", "2027-10-31T23:59") == ["02:30+0200"]
+    assert between(cron, BERLIN, "2027-03-28", "2027-03-28T23:59") == ["03:30+0200"]
+
+
+def test_a_time_of_every_hour_keeps_its_distance_when_clocks_change() -> None:
+    assert between("*/30 * * * *", BERLIN, "2027-10-31T01:30", "2027-10-31T03:00") == [
+        "01:30+0200", "02:00+0200", "02:30+0200", "02:00+0100", "02:30+0100", "03:00+0100",
+    ]  # fmt: skip
+    assert between("*/30 * * * *", BERLIN, "2027-03-28T01:00", "2027-03-28T03:30") == [
+        "01:00+0100", "01:30+0100", "03:00+0200", "03:30+0200",
+    ]  # fmt: skip
+
+
+def test_daily_times_come_once_a_day_and_those_of_every_hour_at_equal_distances() -> None:
+    for seed in range(40):
+        rnd = random.Random(seed)
+        zone, minute, hour = rnd.choice(ZONES), rnd.randrange(60), rnd.randrange(24)
+        at = datetime(rnd.randint(2024, 2030), 1, 1, tzinfo=UTC)
+        days = []
+        for _ in range(400):
+            later = next_due(f"{minute} {hour} * * *", zone, at)
+            assert later > at
+            at = later
+            days.append(at.astimezone(ZoneInfo(zone)).date())
+        assert days == [days[0] + timedelta(days=n) for n in range(400)], (seed, zone, hour, minute)
+        for _ in range(300):
+            later = next_due("*/15 * * * *", zone, at)
+            assert later - at <= timedelta(minutes=15)
+            at = later
+
+
+def test_the_latest_of_many_due_times_are_found_without_counting_them_all() -> None:
+    start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+    found = dues("* * * * * *", BERLIN, start, end, 100)
+    assert found == [end - timedelta(seconds=n) for n in reversed(range(100))]
+    assert dues("0 0 1 1 *", "UTC", start, end, 100) == [start]
+    assert len(dues("0 0 * * *", "UTC", start, end, 100)) == 100
+
+
+def row(catch_up: str, first: float) -> TimetableRow:
+    return TimetableRow(
+        name="s", project=None, cron="* * * * *", timezone="UTC", context={}, catch_up=catch_up, next=first
+    )
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "started", "became"),
+    [
+        ("run_once", [180, 240], ["merged", "merged", "late"]),
+        ("skip", [240], ["skipped", "skipped", "skipped"]),
+        ("run_all", [60, 120, 180, 240], ["late", "late", "late"]),
+    ],
+)
+def test_due_times_before_a_worker_was_connected_are_handled_as_the_schedule_says(
+    catch_up: str, started: list[int], became: list[str]
+) -> None:
+    decision = decide(row(catch_up, 60), now=245, connected=200, run_id=lambda name, at: f"{name}/{at}")
+    assert [due.timestamp() for due in decision.start] == started
+    assert [(one.due, one.became) for one in decision.missed] == list(zip([60, 120, 180], became, strict=True))
+    assert decision.next.timestamp() == 300
+
+
+@pytest.mark.parametrize("catch_up", ["run_once", "skip", "run_all"])
+def test_due_times_that_a_connected_worker_handles_late_all_start_a_run(catch_up: str) -> None:
+    decision = decide(row(catch_up, 60), now=245, connected=0, run_id=lambda name, at: f"{name}/{at}")
+    assert [due.timestamp() for due in decision.start] == [60, 120, 180, 240]
+    assert not decision.missed

@@ -1,0 +1,88 @@
+"""Due times of schedules that fall into an outage: a run, or a line that says what became of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postgres_server import PostgresServer, fresh
+
+from .crew import Crew
+from .test_worker_schedules import ONE
+
+POLICIES = ("run_once", "skip", "run_all")
+
+
+def schedules(every: int) -> str:
+    return "".join(
+        f'[schedules.{policy}]\ncron = "*/{every} * * * * *"\nflow = "chain.yaml"\ninput = {{at = "{policy}"}}\n'
+        f'catch_up = "{policy}"\n'
+        for policy in POLICIES
+    )
+
+
+@pytest.fixture
+def crew_of_two(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Crew]:
+    for url in fresh(postgres_server.url):
+        scene = Crew(tmp_path / "project", url, ONE, schedules(2))
+        yield scene
+        scene.dismiss()
+
+
+def started(scene: Crew, name: str) -> set[str]:
+    rows = scene.run("runs", "ls", "--json", "--limit", "1000").data
+    return {row["id"].rpartition("/")[2][:19] for row in rows if row["id"].startswith(f"schedule/{name}/")}
+
+
+@pytest.mark.timeout(36000)
+def test_due_times_in_an_outage_are_handled_as_the_schedule_says(
+    crew_of_two: Crew, postgres_server: PostgresServer, rounds: int
+) -> None:
+    """Each due time has a run or is listed. `--faults N` makes it N times ten outages."""
+    scene = crew_of_two
+    workers = [scene.start("worker", "--log", "json") for _ in range(2)]
+    scene.workers += workers
+    scene.until(lambda: all(len(scene.pids(policy, "end")) >= 2 for policy in POLICIES), most=60)
+    for _ in range(10 * rounds or 1):
+        postgres_server.down(signal.SIGQUIT)
+        time.sleep(9)
+        begun = {policy: len(scene.pids(policy, "end")) for policy in POLICIES}
+        postgres_server.up()
+        scene.until(lambda: all(len(scene.pids(policy, "end")) >= begun[policy] + 3 for policy in POLICIES), most=60)  # noqa: B023
+    rows: dict[str, dict[str, Any]] = {}
+    for policy in POLICIES:
+        assert scene.run("schedules", "pause", policy).code == 0
+    rows = {row["name"]: row for row in scene.run("schedules", "ls", "--json").data}
+    for policy, row in rows.items():
+        missed = {one["due"][:19]: one["became"] for one in row["missed"]}
+        runs = started(scene, policy)
+        ends = [datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() for at in (min(runs), max(runs))]
+        every = {
+            datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            for at in range(int(ends[0]), int(ends[1]) + 1, 2)
+        }
+        assert every == runs | set(missed), (policy, every - runs - set(missed))
+        became = list(missed.values())
+        if policy == "skip":
+            assert set(became) == {"skipped"}
+            assert not runs & set(missed)
+        elif policy == "run_all":
+            assert set(became) == {"late"}
+            assert runs == every
+        else:
+            assert set(became) == {"late", "merged"}
+            assert {due for due, what in missed.items() if what == "late"} == runs & set(missed)
+    assert "skipped; last " in scene.run("schedules", "ls").out
+    for worker in workers:
+        worker.send_signal(signal.SIGTERM)
+    lines = [line for worker in workers for line in worker.communicate(timeout=60)[1].splitlines()]
+    said = [json.loads(line)["message"] for line in lines]
+    told = [line for line in said if "while no worker was connected" in line]
+    assert len(told) == sum(len(row["missed"]) for row in rows.values()), told

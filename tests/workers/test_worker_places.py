@@ -1,0 +1,177 @@
+"""Where unfinished runs are: every queued run ends, whatever became of its dispatch, and a violation is repaired."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from postgres_server import PostgresServer, fresh
+from ropewalk import App
+from ropewalk.journal.postgres_session import target
+
+from .crew import Crew
+
+QUICK = """
+kind: chain
+name: quick
+nodes:
+  - {id: only, type: tool, tool: who, params: {at: $input.at, ms: 1}}
+"""
+Start = Callable[..., Crew]
+
+
+def sql(scene: Crew, query: str, *values: object) -> list[Any]:
+    """Run a statement in the schema of the store; `{dbos}` is that of DBOS."""
+    where = target(scene.url)
+    with psycopg.connect(**where.parameters, autocommit=True) as connection:
+        connection.execute(f"SET search_path TO {where.schema}")  # type: ignore[arg-type]
+        cursor = connection.execute(query.replace("{dbos}", f"{where.schema}_dbos"), values)  # type: ignore[arg-type]
+        return cursor.fetchall() if cursor.description else []
+
+
+def put(scene: Crew, id: str) -> str:
+    return scene.submit("chain.yaml", "-i", f'{{"at": "{id}"}}', "--id", id)
+
+
+LOST = {
+    "cancelled": "status = 'CANCELLED', completed_at = 1",
+    "over without a claim": "status = 'SUCCESS', completed_at = 1",
+    "taken by a worker that is gone": "status = 'PENDING', executor_id = 'gone', updated_at = 1",
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_a_run_whose_dispatch_came_to_nothing_is_dispatched_again(crew: Start, how: str) -> None:
+    scene = crew(QUICK)
+    put(scene, "x")
+    sql(scene, f"UPDATE {{dbos}}.workflow_status SET {LOST[how]} WHERE workflow_uuid = 'x@1'")
+    [worker] = scene.hire()
+    assert scene.until_ended("x") == "completed"
+    assert worker.stderr is not None
+    assert "dispatched again, since no worker has claimed them: x" in worker.stderr.readline()
+    statuses = dict(sql(scene, "SELECT workflow_uuid, status FROM {dbos}.workflow_status WHERE name = 'ropewalk.run'"))
+    assert set(statuses) == {"x@1", "x@2"}
+    assert statuses["x@1"] in ("CANCELLED", "SUCCESS")
+
+
+def test_a_dispatch_that_a_live_worker_took_and_does_not_execute_is_made_again(crew: Start) -> None:
+    scene = crew(QUICK, "[workers]\nlease = 1.5\n[queues.nobody]\n")
+    scene.hire(1, "--queues", "default")
+    scene.submit("chain.yaml", "-i", '{"at": "x"}', "--id", "x", "--queue", "nobody")  # so that nobody takes it
+    sql(
+        scene,
+        "UPDATE {dbos}.workflow_status SET status = 'PENDING', updated_at = 1, executor_id = (SELECT id FROM worker)"
+        " WHERE workflow_uuid = 'x@1'",
+    )
+    sql(
+        scene,
+        "UPDATE run SET context = convert_to(replace(convert_from(context, 'UTF8'), 'nobody', 'default'), 'UTF8')",
+    )
+    assert scene.until_ended("x") == "completed"
+
+
+def test_a_run_that_a_live_worker_owns_and_does_not_execute_is_given_back(crew: Start) -> None:
+    scene = crew(QUICK, "[workers]\nlease = 1.5\n")
+    put(scene, "x")
+    sql(scene, "UPDATE run SET status = 'waiting'")  # out of the worker's way for a moment
+    scene.hire()
+    sql(scene, "UPDATE {dbos}.workflow_status SET status = 'CANCELLED' WHERE workflow_uuid = 'x@1'")
+    sql(scene, "UPDATE lease SET epoch = 7, owner = (SELECT owner FROM worker)")
+    sql(scene, "UPDATE run SET status = 'running'")
+    assert scene.until_ended("x") == "completed"
+
+
+def test_doctor_says_where_unfinished_runs_are_and_repairs_what_has_no_place(crew: Start) -> None:
+    scene = crew(QUICK)
+    for id in ("x", "y", "z"):
+        put(scene, id)
+    sql(scene, "UPDATE {dbos}.workflow_status SET status = 'CANCELLED' WHERE workflow_uuid = 'x@1'")
+    sql(scene, "UPDATE run SET status = 'parked' WHERE id = 'z'")
+    told = scene.run("doctor", "--runs")
+    assert "unfinished: 1 queued, 0 executing, 0 waiting, 1 parked, 0 interrupted" in told.out
+    assert "no live dispatch leads to it; dispatched again" in told.out
+    again = scene.run("doctor", "--runs")
+    assert "unfinished: 2 queued" in again.out
+    scene.hire()
+    assert [scene.until_ended(id) for id in ("x", "y")] == ["completed"] * 2
+    assert "unfinished: 0 queued" in scene.run("doctor", "--runs").out
+
+
+def test_a_run_that_cannot_be_read_is_dispatched_ever_more_seldom(crew: Start) -> None:
+    scene = crew(QUICK)
+    put(scene, "x")
+    sql(scene, "UPDATE run SET input = convert_to('{', 'UTF8')")
+    scene.hire()
+    time.sleep(8)
+    [(epoch,)] = sql(scene, "SELECT epoch FROM lease")
+    assert 2 <= epoch <= 6  # dispatched again after none, 1, 2 and 4 seconds
+    sql(scene, "UPDATE run SET input = convert_to('{\"at\": \"x\"}', 'UTF8')")
+    assert scene.until_ended("x") == "completed"
+
+
+# --- many runs, and workers or a server that stop in between ---------------------------------
+
+
+@pytest.fixture
+def line(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Crew]:
+    """On the server of our own, which goes away in between."""
+    for url in fresh(postgres_server.url):
+        scene = Crew(tmp_path / "project", url, QUICK, "[workers]\nconcurrency = 60\n")
+        yield scene
+        scene.dismiss()
+
+
+def waiting_for(line: Crew) -> int:
+    """How many runs have not ended; asks again while the server is away."""
+    for _ in range(200):
+        try:
+            return int(sql(line, "SELECT count(*) FROM run WHERE status <> 'completed'")[0][0])
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+    raise AssertionError("the server does not come back")
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("how", ["pause", "server"])
+def test_every_queued_run_ends(line: Crew, postgres_server: PostgresServer, how: str, rounds: int) -> None:
+    many, times, chance = (2500 * rounds, 6 * rounds, random.Random(how)) if rounds else (150, 2, random.Random(how))
+
+    async def submit() -> None:
+        async with App.open(str(line.folder), store=line.url) as app:
+            turn = asyncio.Semaphore(20)
+
+            async def one(id: str) -> None:
+                async with turn:
+                    await app.submit(str(line.folder / "chain.yaml"), {"at": id}, run_id=id)
+
+            await asyncio.gather(*(one(f"q{i}") for i in range(many)))
+
+    asyncio.run(submit())
+    line.hire(2)
+    for _ in range(times):
+        time.sleep(chance.uniform(0.1, 1.2 if rounds else 0.4))
+        if how == "pause":
+            worker = chance.choice(line.workers)
+            os.kill(worker.pid, signal.SIGSTOP)
+            time.sleep(chance.uniform(2.9, 4))
+            os.kill(worker.pid, signal.SIGCONT)
+        else:
+            postgres_server.down(signal.SIGQUIT)
+            time.sleep(chance.choice((0, 1, 3)))
+            postgres_server.up()
+    left, since = waiting_for(line), time.monotonic()
+    while left and time.monotonic() - since < 30:
+        time.sleep(0.3)
+        now = waiting_for(line)
+        left, since = now, since if now == left else time.monotonic()
+    assert left == 0
+    assert [worker.poll() for worker in line.workers] == [None, None], "the workers live"
