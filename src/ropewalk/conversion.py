@@ -54,9 +54,9 @@ def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Any:
 
 
 def _with_value(loaded: Loaded) -> Flow:
-    """The flow, whose result is the value of its notation: that of an experience is its final state."""
+    """Return the flow, whose result is the value of its notation: that of an experience is its final state."""
     flow = loaded.flow
-    if loaded.kind != "experience":
+    if loaded.compiled.value_from != "state":
         return flow
     state = Obj(tuple((name, Ref("state", (name,))) for name in flow.state))
     return replace(flow, body=replace(flow.body, result=state))

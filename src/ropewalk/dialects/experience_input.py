@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..expr.ast import Ref, refs
 from ..ir import Channel, Graph, Node, bodies, node_parts
 from ..values import Json
+from .experience import ANY
 from .fields import Report, say
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def _inferred(document: ExperienceDocument, body: Graph) -> tuple[Json, set[str]
             members.add(ref.path[0])
     early = set(_read_first(body, frozenset()))
     properties: dict[str, Json] = {
-        name: {key: value for key, value in declared.items() if key not in _OURS}
+        name: {key: value for key, value in declared.items() if key not in _OURS and (key, value) != ("type", ANY)}
         for name, declared in document.schema.items()
         if name in early
     }
@@ -60,7 +61,7 @@ def _check_types(document: ExperienceDocument, schema: Json) -> None:
     for name, inner in properties.items() if isinstance(properties, dict) else ():
         gives = inner.get("type") if isinstance(inner, dict) else None
         takes = document.schema.get(name, {}).get("type")
-        if isinstance(gives, str) and takes is not None and gives != takes and (gives, takes) != ("integer", "number"):
+        if isinstance(gives, str) and takes not in (None, ANY) and gives != takes and (gives, takes) != ("integer", "number"):
             message = f"is {gives}, and begins the state field {name!r}, which is declared as type {takes}"
             say(report, f"inputSchema.properties.{name}.type", message)
 

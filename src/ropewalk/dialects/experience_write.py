@@ -53,6 +53,7 @@ class ExperienceWriter(FlowWriter[Around]):
     """Writes one flow as the document of an experience."""
 
     kind, held = "experience", HELD
+    has_seeds = True
 
     def document(self) -> Fields:
         flow = self.flow
@@ -80,8 +81,7 @@ class ExperienceWriter(FlowWriter[Around]):
                 graph[key] = parts
         start: Fields = {"kind": "experience", "name": flow.name, "version": "0.1.0"}
         made: Fields = {**start, **runtime, "state": {"schema": schema}, "graph": graph}
-        if not self.problems:
-            self._input(made)
+        self._input(made)
         return made
 
     def _input(self, made: Fields) -> None:

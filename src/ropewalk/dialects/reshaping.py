@@ -31,6 +31,8 @@ def without_result_node(flow: Flow) -> Flow:
     if last != plain or last.writes not in (None, kept):
         return flow
     others = replace(body, nodes=body.nodes[:-1], result=rebind(last.op.value, _whole))
+    if RESULT in flow.seeds:
+        return flow
     if last.writes is not None:  # an experience
         state = {name: channel for name, channel in flow.state.items() if name != RESULT}
         used = [ref for ref in refs_inside(others) if ref.root == "state" and ref.path[:1] in ((), (RESULT,))]

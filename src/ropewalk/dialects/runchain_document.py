@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, Final
 
-from ..errors import InvalidFlow, NodeFailed
+from ..errors import InvalidFlow, NodeFailed, Problem
 from ..expr.ast import NULL, Lit, Obj, Ref
 from ..frozen import dataclass
 from ..ir import Flow, Node
@@ -56,9 +56,9 @@ def fits(document: Mapping[str, Json]) -> bool:
     return any(isinstance(step, Mapping) and not {"toolId", "tool_id"}.isdisjoint(step) for step in listed)
 
 
-def write(flow: Flow) -> dict[str, Json]:
-    """Write a flow as a run chain; InvalidFlow lists what a run chain cannot hold."""
-    return RunChainWriter.write(flow)
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
+    """Write a flow as a run chain; InvalidFlow, or `losses`, lists what a run chain cannot hold."""
+    return RunChainWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
@@ -142,23 +142,23 @@ class RunChainWriter(FlowWriter[None]):
             self.refuse(f"state.{name}", "a run chain has no state")
         for name in ("input_schema", "output_schema", "timeout"):
             if getattr(flow, name) is not None:
-                self.refuse("", f"a run chain has no {name.replace('_', ' ')}")
+                self.refuse(name, f"a run chain has no {name.replace('_', ' ')}")
         if not body.ordered and len(body.nodes) > 1:
-            self.refuse("", "the steps of a run chain run one after another, not as soon as what they use is there")
+            self.refuse("nodes", "the steps of a run chain run one after another, not as soon as what they use is there")
         last = Ref("out", (body.nodes[-1].id,)) if body.nodes else NULL
         if body.result not in (last, Ref("prev")):
             self.refuse("result", "a run chain gives what its last step gave")
-        return {"kind": "runchain", "name": flow.name, "steps": [self.step(node) for node in body.nodes]}
+        return {"kind": "runchain", "name": flow.name, "steps": [step for node in body.nodes for step in self.step(node)]}
 
-    def step(self, node: Node) -> Fields:
-        """Write one node as a step."""
+    def step(self, node: Node) -> list[Fields]:
+        """Write one node as a step; a node that calls nothing is left out."""
         self.refuse_unheld(node, node.id)
         if not isinstance(node.op, Call):
             self.refuse_op(node, node.id, "its steps are tool calls")
-            return {"toolId": node.id}
+            return []
         args = node.op.args
         if isinstance(args, Lit) and isinstance(args.value, dict):
-            return DocumentStep(node.op.tool, args.value).to_dict()
+            return [DocumentStep(node.op.tool, args.value).to_dict()]
         given: dict[str, Json] = {}
         use_previous = False
         for key, value in args.fields if isinstance(args, Obj) else ():
@@ -170,7 +170,7 @@ class RunChainWriter(FlowWriter[None]):
                 self.refuse(f"{node.id}.args.{key}", "the arguments of a run chain are data, without references")
         if not isinstance(args, Obj):
             self.refuse(f"{node.id}.args", "the arguments of a run chain are an object of data")
-        return DocumentStep(node.op.tool, given, use_previous).to_dict()
+        return [DocumentStep(node.op.tool, given, use_previous).to_dict()]
 
     def _is_previous(self, node: Node, value: Any) -> bool:
         ids = [one.id for one in self.flow.body.nodes]

@@ -60,6 +60,8 @@ class FlowWriter(Generic[Around]):
     """The notation, for messages: "chain"."""
     held: ClassVar[Mapping[type[Any], tuple[str, ...]]]
     """The fields of nodes, ops and policies that the writer looks at; any other that is set is refused."""
+    has_seeds: ClassVar[bool] = False
+    """Whether fields of the state can begin with members of the input."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -90,6 +92,9 @@ class FlowWriter(Generic[Around]):
         """
         writer = cls(without_result_node(replace(flow, body=simplified(flow.body))))
         document = writer.document()
+        for name in () if cls.has_seeds else flow.seeds:
+            what = f"begins with the input's member {name!r} if there is one; a {cls.kind} begins with the default"
+            writer.refuse(f"state.{name}", what)
         problems = list(dict.fromkeys(writer.problems))
         if losses is not None:
             losses += problems
