@@ -122,4 +122,16 @@ def experience(r: random.Random) -> Json:
         )
     schema = {"a": {"type": "any", "default": 0}, "b": {"type": "any", "default": None}}
     made: Json = {"kind": "experience", "name": "e", "version": "0.1.0", "state": {"schema": schema}}
+    if r.random() < 0.7:  # otherwise the input begins the state fields that a node reads first
+        made["inputSchema"] = {"type": "object"}
     return {**made, "graph": {"nodes": nodes, "edges": edges}}
+
+
+def runchain(r: random.Random) -> Json:
+    steps: list[Json] = []
+    for _ in range(r.randint(1, 4)):
+        step: Json = {"toolId": r.choice(["mix", "echo"])}
+        if r.random() < 0.7:
+            step["args"] = {"v": r.choice([1, "$5", "$input.n", {"a": ["${x}"]}])}
+        steps.append({**step, "usePrevious": True} if steps and r.random() < 0.5 else step)
+    return {"kind": "runchain", "name": "r", "steps": steps}

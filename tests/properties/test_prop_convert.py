@@ -18,28 +18,27 @@ from properties.made_flows import answer
 from properties.test_prop_chain_write import built_flows
 from ropewalk import App
 from ropewalk.dialects import NOTATIONS
+from ropewalk.dialects.notation import value_in
 from ropewalk.errors import InvalidFlow
 from ropewalk.ir import Graph, nodes_of
 from ropewalk.ops import Block, Map
 from ropewalk.source import dump
 from ropewalk.values import canonical
 
-KINDS = ("chain", "composition", "composite", "experience", "flow")
+KINDS = ("chain", "composition", "composite", "experience", "runchain", "flow")
 MAKERS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
     "chain": documents.chain,
     "composition": documents.composition,
     "composite": documents.composite,
     "experience": documents.experience,
+    "runchain": documents.runchain,
 }
 
 
 def value_of(kind: str, outcome: dict[str, Any]) -> Any:
     """What a run of each notation gives: see "What is equal" on the page about converting."""
-    if kind == "chain":
-        return outcome["results"].get("result", outcome["results"])
-    if kind == "experience":
-        return outcome["finalState"].get("result", outcome["finalState"])
-    return outcome["data" if kind == "composition" else "result"]
+    value = value_in(outcome, kind)
+    return value.get("result", value) if kind in ("chain", "experience") else value
 
 
 async def played(app: App, source: Any, kind: str, n: int) -> dict[str, Any]:

@@ -61,7 +61,12 @@ def _check_types(document: ExperienceDocument, schema: Json) -> None:
     for name, inner in properties.items() if isinstance(properties, dict) else ():
         gives = inner.get("type") if isinstance(inner, dict) else None
         takes = document.schema.get(name, {}).get("type")
-        if isinstance(gives, str) and takes not in (None, ANY) and gives != takes and (gives, takes) != ("integer", "number"):
+        if (
+            isinstance(gives, str)
+            and takes not in (None, ANY)
+            and gives != takes
+            and (gives, takes) != ("integer", "number")
+        ):
             message = f"is {gives}, and begins the state field {name!r}, which is declared as type {takes}"
             say(report, f"inputSchema.properties.{name}.type", message)
 

@@ -38,7 +38,7 @@ ROOTS: Final = {name: name for name in ("input", "state", "item", "index", "erro
 KEPT: Final = Obj(((RESULT, Ref("out", (RESULT,))),))
 LEAVES: Final = (Call, Compute, Sleep, Wait)
 NOTHING: Final[Fields] = {"kind": "value", "value": None}
-"""A node that gives null, in place of a node that an experience cannot hold."""
+"""A node that gives null, in place of a node that an experience cannot hold, or where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ class ExperienceWriter(FlowWriter[Around]):
         if body.result == KEPT:
             schema[RESULT] = {"type": ANY}
         runtime = {"runtime": {"concurrency": self.concurrency}} if self.concurrency != CONCURRENCY else {}
-        graph: Fields = {"nodes": [*self.nodes, *self.inside["loop"], *self.inside["pipeline"]]}
+        nodes = [*self.nodes, *self.inside["loop"], *self.inside["pipeline"]]
+        graph: Fields = {"nodes": nodes or [{"id": self.free("nothing"), **NOTHING}]}
         for key, parts in (("edges", self.edges), ("loops", self.loops), ("pipelines", self.pipelines)):
             if parts:
                 graph[key] = parts

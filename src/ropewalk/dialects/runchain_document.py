@@ -144,11 +144,17 @@ class RunChainWriter(FlowWriter[None]):
             if getattr(flow, name) is not None:
                 self.refuse(name, f"a run chain has no {name.replace('_', ' ')}")
         if not body.ordered and len(body.nodes) > 1:
-            self.refuse("nodes", "the steps of a run chain run one after another, not as soon as what they use is there")
+            self.refuse(
+                "nodes", "the steps of a run chain run one after another, not as soon as what they use is there"
+            )
         last = Ref("out", (body.nodes[-1].id,)) if body.nodes else NULL
         if body.result not in (last, Ref("prev")):
             self.refuse("result", "a run chain gives what its last step gave")
-        return {"kind": "runchain", "name": flow.name, "steps": [step for node in body.nodes for step in self.step(node)]}
+        return {
+            "kind": "runchain",
+            "name": flow.name,
+            "steps": [step for node in body.nodes for step in self.step(node)],
+        }
 
     def step(self, node: Node) -> list[Fields]:
         """Write one node as a step; a node that calls nothing is left out."""
