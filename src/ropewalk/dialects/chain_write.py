@@ -231,6 +231,8 @@ class ChainWriter(FlowWriter[Around]):
         return {"type": "parallel", **self._width(body), "nodes": [self.node(node, inside) for node in body.nodes]}
 
     def _branch(self, id: str, op: Branch, around: Around) -> Fields:
+        if not op.arms:  # as in an agent without tools
+            return self._block(id, op.default or Graph(nodes=(), ordered=True), around)
         (test, then), *more = op.arms
         fields: Fields = {"type": "condition", "condition": self.condition(test, f"{around.path}condition", around)}
         if then != TRUE:

@@ -231,6 +231,8 @@ class CompositionWriter(FlowWriter[Around]):
         return {key: [{"id": self.free("value"), "type": "merge", "sources": [written], **strategy}]}
 
     def _branch(self, id: str, op: Branch, around: Around) -> Fields:
+        if not op.arms:  # as in an agent without tools
+            return self._block(id, op.default or Graph(nodes=(), ordered=True), around)
         here = Graph(nodes=(), result=around.data, ordered=True)
         otherwise: Fields = {}
         if op.default != here:

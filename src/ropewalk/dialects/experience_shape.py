@@ -85,6 +85,8 @@ class Shaper:
         return ended, prev if node.when is None else None
 
     def _choice(self, node: Node, op: Branch, place: Place) -> tuple[Ids, Expr]:
+        if not op.arms:
+            return self._region(op.default or Graph(nodes=(), ordered=True), place)
         (test, then), *more = op.arms
         asked = Compute(value=_is_true(test))
         before, _ = self._add(Node(id=self.free(f"{node.id}_if"), op=asked), asked, place)

@@ -20,6 +20,7 @@ from .agent_flow import MAX_ROUNDS, AgentParts, agent_of
 from .experience import ANY, CONCURRENCY, KEYWORDS, MAX_ITERS, TYPES, read
 from .experience_flow import ExperienceCompiler
 from .experience_input import seeds
+from .experience_prompt import is_path
 from .experience_shape import Shaper
 from .reshaping import RESULT, unchecked
 from .writing import NO_TIMEOUT, POLICY, Fields, FlowWriter, first_items, milliseconds
@@ -219,16 +220,25 @@ class ExperienceWriter(FlowWriter[Around]):
         if asked.get("role") != Lit("user") or node.result != Ref("out", (node.id, "answer")):
             self.refuse(path, "an agent in an experience has a prompt alone, and gives its answer")
         options = {key: value for key, value in agent.options.items() if key != "must_end"}
-        for key in options:
-            if key not in ("output_schema", "max_rounds"):
+        for key in list(options):
+            if key not in ("output_schema", "max_rounds", "model"):
                 self.refuse(path, f"an agent in an experience has no {key}")
-        fields: Fields = {"kind": "agent", "prompt": self.value(asked.get("content", NULL), f"{path}.prompt", around)}
+                del options[key]
+        prompt = self.value(asked.get("content", NULL), f"{path}.prompt", around)
+        if not isinstance(prompt, str) or not prompt.strip() or is_path(prompt):
+            self.refuse(path, "an agent in an experience has a prompt that is a text and no path of a file")
+            self._nothing(node)
+            return
+        fields: Fields = {"kind": "agent", "prompt": prompt}
         fields |= {"tools": agent.tools} if agent.tools else {}
         fields |= {key: value for key, value in options.items() if (key, value) != ("max_rounds", MAX_ROUNDS)}
         if node.meta.description:
             fields["description"] = node.meta.description
-        fields |= self._writes(node, path) | self._on_error(node, path, around)
-        self.nodes.append({"id": node.id, **fields})
+        writes = self._writes(node, path)
+        if "output" in writes:
+            self.refuse(path, "an agent in an experience writes all that it answers, not a part of it")
+            writes = {}
+        self.nodes.append({"id": node.id, **fields, **writes, **self._on_error(node, path, around)})
 
     def _writes(self, node: Node, path: str) -> Fields:
         writes = node.writes

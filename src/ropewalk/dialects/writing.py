@@ -45,7 +45,7 @@ WORDS: Mapping[tuple[str, str], str] = {
 }
 """What the fields of the graph are to people; others are called by their names."""
 
-OF_A_DIRECTORY = ("impl", "dataset", "experience")
+OF_A_DIRECTORY = ("impl", "dataset", "experience", "cli-agent")
 """Namespaces of tools that are files of an experience."""
 _OF_A_DIRECTORY = "calls {!r}, which only an experience in its directory has"
 
