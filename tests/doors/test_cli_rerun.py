@@ -179,3 +179,35 @@ def test_a_rejected_result_is_shown_and_accepted(project: Any) -> None:
     called = project("tools", "call", "misfit")
     assert called.code == 1
     assert "note: The tool did run, and only its result was rejected" in called.err
+
+
+INNER = (
+    MISFIT
+    + """
+
+from ropewalk import App
+
+inner = App("memory", tools=[misfit]).as_tool(
+    {"kind": "chain", "name": "inner", "nodes": [{"id": "make", "type": "tool", "tool": "misfit"}]}
+)
+"""
+)
+
+
+def test_a_rejected_result_of_an_inner_flow_is_accepted_through_the_outer_run(project: Any) -> None:
+    project.write("rw_cli_tools.py", (project.home / "rw_cli_tools.py").read_text() + INNER)
+    call, last = "{id: call, type: tool, tool: inner}", "{id: last, type: tool, tool: add, params: {a: 1}}"
+    project.write("outer.yaml", f"kind: chain\nname: outer\nnodes: [{call}, {last}]\n")
+    failed = project("run", "outer.yaml", "--id", "r")
+    assert failed.code == 1
+    wrong = project("runs", "retry", "r", "--accept", "mak")
+    assert wrong.code == 2
+    assert "did you mean 'make'" in wrong.err
+    done = project("runs", "retry", "r", "--accept", "make", "--json")
+    assert done.code == 0, done.err
+    assert done.data["results"] == {"call": {"make": "made"}, "last": 2}
+    assert project("run", "outer.yaml", "--id", "s").code == 1
+    done = project("runs", "retry", "s", "--accept", 'make={"n": 1}', "--json")
+    assert done.code == 0, done.err
+    assert done.data["results"] == {"call": {"make": {"n": 1}}, "last": 2}
+    assert (project.home / "tried").read_text() == "xx", "one call for each run"

@@ -88,6 +88,8 @@ def approve(
     _going(root)
     asked = _named([wait for wait in waits if "approval" in wait], name, inside)
     what = "an approval" if name is None else f"an approval at {name!r}"
+    if len(asked) > 1:  # a name that fits several means the ones that nobody has answered yet
+        asked = _without_answered(runs, root, asked) or asked
     if len(asked) != 1:
         listed = ", ".join(wait["path"] for wait in asked[:_MOST_LISTED])
         more = f", ... ({len(asked) - _MOST_LISTED:,} more)" if len(asked) > _MOST_LISTED else ""
@@ -115,6 +117,12 @@ def _named(waits: list[dict[str, Any]], name: str | None, inside: str) -> list[d
     of = [wait for wait in waits if wait["node"] == name]
     within = [wait for wait in waits if f"/{name}/" in f"/{wait['path'].removeprefix(inside)}"]
     return at or of or within
+
+
+def _without_answered(runs: Runs, root: RunRow, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Drop the waits whose answer is recorded, and which end once somebody resumes the run."""
+    left = {wait["path"] for wait in _left(open_waits(runs.history(root.id)), runs.store.signals(root.id))}
+    return [wait for wait in asked if wait["path"] in left]
 
 
 def _asked_of(runs: Runs, row: RunRow) -> tuple[RunRow, list[dict[str, Any]], str]:
