@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -37,7 +39,8 @@ async def fill(store: Store) -> None:
 
 
 def rows(store: SqliteStore | PostgresStore) -> dict[str, int]:
-    return {table: store._writer.read(lambda c, t=table: fetch(c, f"SELECT count(*) FROM {t}"))[0][0] for table in TABLES}  # type: ignore[misc]  # fmt: skip
+    counts = [store._writer.read(partial(fetch, query=f"SELECT count(*) FROM {table}")) for table in TABLES]
+    return {table: found[0][0] for table, found in zip(TABLES, counts, strict=True)}
 
 
 LIVE = {"entry": 1, "held": 0, "blob": 0, "signal": 0, "lease": 1, "run": 1}
@@ -56,7 +59,7 @@ def test_no_transaction_deletes_more_rows_than_stated(tmp_path: Path) -> None:
     connection.set_commit_hook(committed)
     pruned = store.prune(keep=0)
     connection.set_commit_hook(None)
-    deleted = [after - before for before, after in zip(changes, changes[1:], strict=False)]
+    deleted = [after - before for before, after in pairwise(changes)]
     assert pruned.runs == 303
     assert max(deleted) <= ROWS_AT_ONCE
     assert sum(deleted) > 5000
