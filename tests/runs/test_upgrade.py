@@ -121,9 +121,77 @@ async def test_a_recorded_call_that_no_longer_fits_is_a_conflict_that_says_what_
     app = App(store)
     with pytest.raises(NotFound, match="it was given as a document; name the file"):
         await app.resume("r", upgrade=True, executor=made)
-    with pytest.raises(JournalConflict, match=r"run r: a: .*ropewalk runs retry r --from a"):
+    with pytest.raises(JournalConflict, match=r"run r: a: .*ropewalk runs retry r --from a; .* add --upgrade"):
         await app.resume("r", other, upgrade=True, executor=made)
-    assert (await app.runs.retry("r", ["a"], executor=made)).results == {"a": 5, "b": 6, "c": 60}
+    retried = await app.runs.retry("r", ["a"], definition=other, upgrade=True, executor=made)
+    assert retried.results == {"a": 5, "b": 6, "c": 60}
+
+
+def _conflicting() -> dict[str, Any]:
+    """The chain with another call of `a`, which is recorded, and another one of `c`, which is not."""
+    other = _document()
+    other["nodes"][0]["params"] = {"n": 5}
+    other["nodes"][2]["params"] = {"of": "$output.b", "more": 7}
+    return other
+
+
+async def test_a_resume_whose_upgrade_does_not_fit_leaves_the_run_its_definition(store: Store) -> None:
+    made, held, in_b = tools(), asyncio.Event(), asyncio.Event()
+
+    async def stuck(name: str, params: Any) -> Any:
+        if name == "b" and not held.is_set():
+            in_b.set()
+            await asyncio.Event().wait()
+        return await made(name, params)
+
+    app = App(store)
+    running = asyncio.create_task(app.run(_document(), run_id="r", executor=stuck))
+    await in_b.wait()
+    running.cancel()
+    await asyncio.wait({running})
+    held.set()
+    before = store.get_run("r")
+    with pytest.raises(JournalConflict, match="run r: a: "):
+        await app.resume("r", _conflicting(), upgrade=True, executor=stuck)
+    after = store.get_run("r")
+    assert before is not None
+    assert after is not None
+    assert (after.fingerprint, after.document) == (before.fingerprint, before.document)
+    assert (await app.resume("r", executor=stuck)).results == {"a": 1, "b": 2, "c": 20}
+    assert [call.tool for call in made.calls] == ["a", "b", "c"]
+
+
+async def test_a_retry_whose_upgrade_does_not_fit_leaves_the_run_its_definition(store: Store) -> None:
+    failing = ScriptedTools(a=lambda n: n, b=fails("no such b"))
+    app = App(store)
+    assert (await app.run(_document(), run_id="r", executor=failing)).status == "failed"
+    before = store.get_run("r")
+    with pytest.raises(JournalConflict, match="run r: a: "):
+        await app.runs.retry("r", definition=_conflicting(), upgrade=True, executor=tools())
+    after = store.get_run("r")
+    assert before is not None
+    assert after is not None
+    assert after.fingerprint == before.fingerprint
+    assert (await app.resume("r", executor=tools())).results == {"a": 1, "b": 2, "c": 20}
+
+
+async def test_a_failed_upgrade_restores_the_decision_to_skip_a_node(store: Store) -> None:
+    chain: dict[str, Any] = {"kind": "chain", "id": "c", "name": "c", "mode": "sequential", "nodes": [
+        {"id": "a", "type": "TOOL", "tool": "a", "params": {"n": 1}},
+        {"id": "b", "type": "TOOL", "tool": "b", "params": {"of": "$output.a"}, "condition": "$output.a == 5"},
+        {"id": "c", "type": "TOOL", "tool": "c", "params": {"of": 2}},
+    ]}  # fmt: skip
+    other = {**chain, "nodes": [dict(node) for node in chain["nodes"]]}
+    other["nodes"][0]["params"] = {"n": 5}
+    made = ScriptedTools(a=lambda n: n, b=lambda of: of + 1, c=fails("no such c"))
+    app = App(store)
+    assert (await app.run(chain, run_id="r", executor=made)).status == "failed"
+    kept = [(e.path, e.kind) for e in store.history("r") if e.kind in ("call", "skip")]
+    assert ("b", "skip") in kept
+    with pytest.raises(JournalConflict):
+        await app.runs.retry("r", definition=other, upgrade=True, executor=tools())
+    assert set(kept) <= {(e.path, e.kind) for e in store.history("r")}
+    assert (await app.resume("r", executor=tools())).results == {"a": 1, "b": None, "c": 20}
 
 
 async def test_a_failed_run_can_be_retried_under_a_mended_definition() -> None:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +19,15 @@ from ..errors import StoreError
 from .blobs import ASK
 from .connection import Connection, fetch
 from .database import connect, open_database, store_error
-from .soundness import bad_values
+from .soundness import Unfinished, bad_values
 from .sqlite_reader import connect_to_read, unwritable
 from .upkeep import forget
 
 _MOST = 20
+_INSTRUCTIONS = 10_000
+"""Steps of SQLite's machine between two looks at the clock."""
+_INTERRUPTED = "interrupted"
+"""The row that a check of pages may end with when it is interrupted."""
 
 
 def examine(path: str | Path) -> list[str]:
@@ -42,16 +47,37 @@ def examine(path: str | Path) -> list[str]:
     return found
 
 
-def examine_open(path: Path) -> list[str]:
-    """The same of a store that could be opened, and may be in use: as it is at this moment, where it is."""
+def examine_open(path: Path, limit: float | None = None) -> list[str]:
+    """Examine a store that can be opened and may be in use: as it is at this moment, where it is.
+
+    Args:
+        path: The file of the store.
+        limit: Seconds after which examining stops. None: read everything.
+
+    Returns:
+        A sentence for each thing that is damaged.
+
+    Raises:
+        Unfinished: The limit came first.
+    """
     found: list[str] = []
+    deadline = None if limit is None else time.monotonic() + limit
     try:
         with contextlib.closing(connect_to_read(path)[0] if unwritable(path) else connect(path)) as connection:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            if deadline is not None:
+                connection.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS)
             connection.execute("BEGIN")  # One state of it, whatever is written meanwhile.
             rows = fetch(connection, f"PRAGMA integrity_check({_MOST})")
-            found += [row[0] for row in rows if row[0] != "ok"]
-            found += [bad.said for bad in bad_values(connection)]
+            found += [row[0] for row in rows if row[0] not in ("ok", _INTERRUPTED)]
+            if any(row[0] == _INTERRUPTED for row in rows):
+                raise Unfinished(found, "only some pages, and no values")
+            for bad in bad_values(connection, deadline):
+                found.append(bad.said)
+    except apsw.InterruptError:
+        raise Unfinished(found, "only some pages or values") from None
+    except Unfinished as error:
+        raise Unfinished([*dict.fromkeys([*found, *error.found])], error.read) from None
     except apsw.Error as error:
         found.append(_unasked(store_error(path, error)))
     return found

@@ -8,6 +8,7 @@ program or of a newer version. Needs `ropewalk[postgres]`.
 from __future__ import annotations
 
 import contextlib
+import time
 
 from .connection import fetch
 from .postgres_schema import prepare
@@ -36,14 +37,15 @@ class PostgresStore(SqlStore):
         self._postgres.patience = seconds
 
 
-def examine(url: str) -> tuple[str, list[str]]:
+def examine(url: str, limit: float | None = None) -> tuple[str, list[str]]:
     """Where the store is, without a password and with the server's version; and what is wrong with it,
-    a sentence each. Reads every value."""
+    a sentence each. Reads every value, or raises Unfinished after `limit` seconds."""
     where = target(url)
+    deadline = None if limit is None else time.monotonic() + limit
     try:
         with contextlib.closing(Session(where)) as session:
             prepare(session, where)
             version = fetch(session, "SELECT current_setting('server_version')")[0][0]
-            return f"{where.name} (Postgres {version})", [bad.said for bad in bad_values(session)]
+            return f"{where.name} (Postgres {version})", [bad.said for bad in bad_values(session, deadline)]
     except driver().Error as error:
         raise store_error(where.name, error) from error

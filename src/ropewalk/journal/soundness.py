@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -30,10 +31,24 @@ class Bad:
     blob: bytes | None = None
 
 
-def bad_values(connection: Connection) -> Iterator[Bad]:
-    """Everything that is damaged, a big value also where it is needed; one run at a time is in memory."""
+class Unfinished(Exception):
+    """Examining stopped at its time limit: `found` is what is damaged so far, `read` says how much was read."""
+
+    def __init__(self, found: list[str], read: str) -> None:
+        self.found, self.read = found, read
+        super().__init__(read)
+
+
+def bad_values(connection: Connection, deadline: float | None = None) -> Iterator[Bad]:
+    """Yield everything that is damaged, a big value also where it is needed; one run at a time is in memory.
+
+    Raises:
+        Unfinished: `deadline`, by `time.monotonic`, came first.
+    """
     sound: set[bytes] = set()
     for (hash,) in fetch(connection, "SELECT hash FROM blob"):
+        if deadline is not None and time.monotonic() > deadline:
+            raise Unfinished([], "all pages, some large values, and no runs")
         found = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ?", (hash,))
         try:
             raw = unpack(b"\0" + hash, found[0] if found else None, "blob")
@@ -49,6 +64,8 @@ def bad_values(connection: Connection) -> Iterator[Bad]:
         if why := _why(document, sound):
             yield Bad(f"definition {id} ({kind}): its document {why}", definition=(kind, id))
     for seq, id in fetch(connection, "SELECT seq, id FROM run ORDER BY seq"):
+        if deadline is not None and time.monotonic() > deadline:
+            raise Unfinished([], f"all pages and large values, and the runs before {id}")
         for where in _bad_of_run(connection, seq, sound):
             yield Bad(f"run {id}: {where}", run=seq)
 

@@ -32,7 +32,7 @@ _FEW: Final = 16
 _QUICK: Final = 0.0003
 _QUICK_ALONE: Final = 0.001
 _PAGES: Final = 1000
-_PAGES_AT_ONCE: Final = 1000
+_PAGES_AT_ONCE: Final = 100
 
 _TOGETHER: Final = 50
 
@@ -188,7 +188,10 @@ class SqliteWriter(Writer):
             fetch(connection, f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
             return bool(fetch(connection, "PRAGMA freelist_count")[0][0] >= _PAGES_AT_ONCE)
 
-        return self.run(some)
+        more = self.run(some)
+        with self.lock:
+            self.tidy()
+        return more
 
     def _on_busy(self, count: int) -> bool:
         """SQLite asks whether to try again: never on an event loop."""

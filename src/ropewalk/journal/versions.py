@@ -34,8 +34,8 @@ _VERSIONS: Final = """
         number
     FROM version WHERE kind = ? AND id = ? ORDER BY number DESC
 """
-_DROP: Final = """
-    DELETE FROM version WHERE number <=
+_UNUSED: Final = """
+    FROM version WHERE number <=
             (SELECT max(number) FROM version AS newer WHERE newer.kind = version.kind AND newer.id = version.id) - ?
         AND NOT EXISTS (SELECT 1 FROM definition WHERE definition.kind = version.kind AND definition.id = version.id
             AND definition.fingerprint = version.fingerprint)
@@ -79,6 +79,12 @@ def delete(connection: Connection, kind: str, id: str) -> bool:
     return bool(fetch(connection, "DELETE FROM definition WHERE kind = ? AND id = ? RETURNING 1", (kind, id)))
 
 
-def drop_unused(connection: Connection) -> None:
+def find_unused(connection: Connection) -> list[tuple[str, str, str]]:
     """Old versions that no run was started with, but for the newest KEPT_VERSIONS of each definition."""
-    connection.execute(_DROP, (KEPT_VERSIONS,))
+    return fetch(connection, f"SELECT kind, id, fingerprint {_UNUSED}", (KEPT_VERSIONS,))
+
+
+def drop_unused(connection: Connection, keys: Sequence[tuple[str, str, str]]) -> None:
+    """Delete those of these versions that are still unused."""
+    query = f"DELETE {_UNUSED} AND kind = ? AND id = ? AND fingerprint = ?"
+    connection.executemany(query, [(KEPT_VERSIONS, *key) for key in keys])

@@ -22,7 +22,7 @@ from .accept import Accept, Accepted, accepted, read_accept, repeated, split_nam
 from .cone import Cone, Failure, all_named, failures
 from .instances import Attempt, Instances
 from .pinned import MOST_PARTS, known, outermost, pinned
-from .upgrade import pin, upgraded
+from .upgrade import upgraded, upgrading
 
 if TYPE_CHECKING:
     from ..app import App
@@ -69,17 +69,16 @@ async def retry(
     first = await off_loop(store, lambda: planned(job.flow, row, store.history(run_id), store, nodes, wanted))
     await off_loop(store, lambda: _check_inside(app, row, first))
     log = await store.reopen(run_id, again=True)
-    try:
-        if to is not None:
-            await pin(log, *to)
-        past = list(log.past.values())
-        again = await off_loop(store, lambda: planned(job.flow, row, past, store, nodes, wanted))
-        _warn(again, run_id, on_event)
-        await _forget(app, log, again)
-    except BaseException:
-        await log.release()
-        raise
-    return outcome(await app.engine.drive(job, log), row.kind)
+    async with upgrading(store, log, to):
+        try:
+            past = list(log.past.values())
+            again = await off_loop(store, lambda: planned(job.flow, row, past, store, nodes, wanted))
+            _warn(again, run_id, on_event)
+            await _forget(app, log, again)
+        except BaseException:
+            await log.release()
+            raise
+        return outcome(await app.engine.drive(job, log), row.kind)
 
 
 def at_rest(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:

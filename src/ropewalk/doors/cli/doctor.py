@@ -24,6 +24,7 @@ from ...fitting import misplaced
 from ...frozen import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.blobs import ASK
+from ...journal.soundness import Unfinished
 from ...journal.walfile import orphan
 from ...source import visible
 from .answer import Answer
@@ -41,6 +42,8 @@ _DEFINITIONS = (".yaml", ".yml", ".json")
 _MOST_RUNS = 1000
 _LEAST_FREE = 1 << 20  # bytes of a disk; a run of a few steps takes less
 _MOST_DAMAGE = 20
+_EXAMINE = 5
+"""Seconds for reading the pages and values of the store."""
 _NEXT = (
     "; what comes next: end what uses the store, copy it with its -wal file to a safe place, have `doctor --save FILE`"
     " write what can be read to a new store, and go on with that or with a backup"
@@ -324,18 +327,22 @@ def _full(place: Path) -> str:
 def _store(app: App, address: str) -> Finding:
     """Opening it checks that it is ours and of this version; every page and every value is checked on top."""
     said: list[str] = []
+    unread = ""
     try:
         runs = len(app.runs.list(limit=_MOST_RUNS))
         if is_postgres(address):
             from ...journal.postgres import examine
 
-            where, found = examine(address)
+            where, found = examine(address, _EXAMINE)
             address, said = where, found
         else:
             from ...journal.doctor import examine_open
 
             file = file_of(address)
-            said = examine_open(file) if file is not None else []
+            said = examine_open(file, _EXAMINE) if file is not None else []
+    except Unfinished as stopped:
+        said = stopped.found
+        unread = f"; the check stopped after {_EXAMINE} s; it read {stopped.read}"
     except RopewalkError as error:
         return Finding("store", "fault", _next(str(error)))
     if said:
@@ -344,13 +351,15 @@ def _store(app: App, address: str) -> Finding:
         return Finding("store", "fault", f"{address} is damaged: {told}{_NEXT if file_of(address) else _BACKUP}")
     schema = app.store.schema
     version = "" if schema is None else f", version {schema} of its schema"
-    told = f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs"
+    told = f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs{unread}"
     file = file_of(address)
     if file is not None and (full := _full(file.parent)):
         return Finding("store", "fault", f"{told}; {full}")
     unwritable = getattr(app.store, "unwritable", "")  # only a store in a file says so
     return Finding(
-        "store", "note" if unwritable else "ok", f"{told}; can only be read: {unwritable}" if unwritable else told
+        "store",
+        "note" if unwritable or unread else "ok",
+        f"{told}; can only be read: {unwritable}" if unwritable else told,
     )
 
 
