@@ -21,7 +21,6 @@ from .frozen import dataclass
 from .ir import Flow, Graph, node_parts
 from .journal import Definition
 from .ops import calls_of
-from .prompt_files import with_files
 from .uncollected import uncollected
 from .values import Json, digest
 
@@ -127,7 +126,11 @@ class Definitions:
         """Compile a document, from the cache when it is one of before. `root` is the directory it came from,
         which the `file` says too."""
         directory = root if root is not None or file is None else _directory_of(file)
-        compiled, fingerprint = self._read(with_files(document, directory))
+        if directory is not None:
+            from .prompt_files import with_files  # only experiences have files beside them
+
+            document = with_files(document, directory)
+        compiled, fingerprint = self._read(document)
         known = self._loaded.get((fingerprint, compiled.id))
         root = directory if compiled.local else root
         if known is not None and file is None and known.root == root:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .check import UNKNOWN_TOOL, ToolCard, Tools
@@ -18,6 +17,8 @@ from .tools.toolbox import Toolbox
 from .values import Json, check_json, closest, complaints
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .config.workplace import Rate
     from .definitions import Loaded
     from .dialects.notation import Compiled
@@ -66,6 +67,8 @@ class Cards:
 
     def state_of(self, root: str, path: str) -> dict[str, Json] | None:
         """Return the schema of the final state of the experience in a directory inside another."""
+        from pathlib import Path
+
         from .tools.inside import WrongPath, find
 
         try:

@@ -46,7 +46,19 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     connection = apsw.Connection(str(path))
     # As a version without numbers would look like: made, but with no migration applied.
     with connection:
-        for table in ("definition", "run", "lease", "entry", "blob", "held", "signal", "version", "upkeep", "tool_use"):
+        for table in (
+            "definition",
+            "run",
+            "lease",
+            "entry",
+            "blob",
+            "held",
+            "signal",
+            "version",
+            "upkeep",
+            "tool_use",
+            "mishap",
+        ):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DELETE FROM migration")
     connection.close()
@@ -54,7 +66,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     assert store.list_runs() == []
     store.close()
     connection = apsw.Connection(str(path))
-    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4, 5]
+    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4, 5, 6]
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:

@@ -185,12 +185,7 @@ class Engine:
                 raise NoExecutor(job.new.id)
         try:
             program = self.program(job)
-            watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
-            parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
-            run = Run(
-                program, job.new.id, job.input, log,
-                state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
-            )  # fmt: skip
+            run = self._made(program, job, log, spent)
         except BaseException:
             await _given_up(log)  # else this process would own a run that it does not execute
             raise
@@ -230,6 +225,15 @@ class Engine:
         if run.waiting is not None:
             run.waiting.set_result(result)
         return result
+
+    def _made(self, program: Program, job: Job, log: Log, spent: float) -> Run:
+        """Make the run that a job is; part of its parent where that executes on this loop."""
+        watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
+        parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
+        return Run(
+            program, job.new.id, job.input, log,
+            state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
+        )  # fmt: skip
 
     async def _ended(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """Record the ending; returns it in the words of its notation."""

@@ -72,4 +72,4 @@ def _answer(value: Json, path: str, spot: Spot, looked_at: bool) -> Json:
         return answer
     cause = Rejected(answer["by"], answer["note"])
     message = str(cause) if answer["approved"] is False else "what was sent is no answer: {approved: true or false}"
-    raise NodeFailed(path, message, node=spot.name, tool=None, kind="Rejected") from cause
+    raise NodeFailed(path, message, node=spot.name, tool=None, kind="Rejected", retryable=False) from cause

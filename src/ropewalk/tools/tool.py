@@ -152,6 +152,8 @@ class Tool:
         if self.meta is not None:
             self._keep("meta", _json_object(self.meta, f"{label}: meta"))
         if self.icons is not None:
+            if not isinstance(self.icons, (list, tuple)):
+                raise InvalidTool(f"{label}: icons must be a list of objects, not {_type(self.icons)}")
             self._keep("icons", tuple(_json_object(icon, f"{label}: icons[{i}]") for i, icon in enumerate(self.icons)))
         try:
             self._keep("tags", normalise_tags((self.tags,) if isinstance(self.tags, str) else self.tags))
