@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test: ./test.sh [pytest arguments]
 #
-# Two workers by default; -n0 runs in one process (for --pdb). Tests over Node.js MCP servers
+# Three workers by default, as most tests wait for other processes; -n0 runs in one process (for --pdb). Tests over Node.js MCP servers
 # are skipped, with the reason, where npm is missing. `./test.sh tests/faults --faults N` is the long
 # fault campaign (docs/reliability.md), N rounds of it.
 set -euo pipefail
@@ -21,4 +21,4 @@ done
 export PATH=$root/.venv/bin:$PATH
 # The tests start thousands of Python processes: without bytecode files each of them compiles the package again.
 unset PYTHONDONTWRITEBYTECODE
-exec "$root/.venv/bin/python" -m pytest -n 2 ${args[@]+"${args[@]}"}
+exec "$root/.venv/bin/python" -m pytest -n 3 ${args[@]+"${args[@]}"}

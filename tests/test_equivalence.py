@@ -34,6 +34,7 @@ WRITTEN = {
     "chain": [(r"(\w+)\[0\]/\1_try", r"\1")],
     "composition": [(r"pages\.call$", "page"), (r"^parallel/", "")],
     "experience": [(r"pages\.round$", "page")],
+    "runchain": [(r"^step0$", "first"), (r"^step1$", "second")],
 }
 """The renaming where a writer makes two nodes of one, or one of two."""
 TIMES = ("due", "path", "node", "attempts")  # of a failed attempt: when, and names that are renamed

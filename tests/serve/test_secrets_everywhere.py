@@ -187,7 +187,7 @@ async def by_mcp(folder: Path) -> str:
     servers.add("door", {"command": "sh", "args": ["-c", line], "cwd": str(folder), "env": settings})
     async with servers:
         flow = await servers.call_tool("door", "spill", {})
-        assert flow.structured_content["result"]["env"]["TOKEN"] == "***", flow
+        assert flow.structured_content["env"]["TOKEN"] == "***", flow
         through = await servers.call_tool("door", "odd__environment", {})
         assert through.structured_content["TOKEN"] == "***"
         return flow.model_dump_json() + through.model_dump_json()
