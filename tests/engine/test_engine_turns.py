@@ -96,8 +96,8 @@ async def test_the_timeout_of_a_block_holds_where_nothing_suspends(app: App) -> 
 
 async def test_others_have_their_turns_and_stop_is_heard(app: App) -> None:
     running = asyncio.ensure_future(executed(app, TURNING, executionId="turning"))
-    while "turning" not in app.engine.live:  # the chain is stored in a thread
-        await asyncio.sleep(0)  # noqa: ASYNC110 - nothing tells when a run begins
+    while "turning" not in app.engine.live:  # noqa: ASYNC110 - nothing tells when a run begins
+        await asyncio.sleep(0)
     for _ in range(10):
         await asyncio.sleep(0)  # which comes round while the chain goes on
     assert not running.done()
