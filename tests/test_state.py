@@ -151,7 +151,7 @@ def test_the_builder_and_editors_know_every_reducer() -> None:
     for field in _objects(schema_of("experience")):
         if {"type", "merge"} <= field.get("properties", {}).keys():
             offered[field["properties"]["type"]["const"]] = field["properties"]["merge"]["enum"]
-    assert sorted(offered) == ["array", "boolean", "null", "number", "object", "string"]
+    assert sorted(offered) == ["any", "array", "boolean", "null", "number", "object", "string"]
     for kind, names in offered.items():
         fitting = [name for name, known in REDUCERS.items() if known.takes in (None, kind)]
         assert sorted(filter(None, names)) == sorted(fitting), kind

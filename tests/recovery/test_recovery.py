@@ -25,6 +25,16 @@ nodes:
   - {id: ask, type: wait, approval: "Go on?"}
   - {id: last, type: tool, tool: sync_step, params: {at: last, ms: 1}}
 """
+SLOW = """
+kind: chain
+name: slow
+nodes:
+  - id: each
+    type: loop
+    items: [0, 1, 2, 3, 4, 5]
+    nodes:
+      - {id: one, type: tool, tool: async_step, params: {at: "each[${$index}]/one", ms: 800}}
+"""
 DEADLY = """
 kind: chain
 name: deadly
@@ -129,9 +139,9 @@ def test_a_server_that_ends_hands_its_runs_to_the_next(scene: Scene, serve: Call
     for number in (signal.SIGTERM, signal.SIGKILL):
         server = serve()
         since, id = len(scene.lines()), f"r{int(number)}"
-        answer = server.client.post("/api/runs", json={"document": document(STEPS), "runId": id})
+        answer = server.client.post("/api/runs", json={"document": document(SLOW), "runId": id})
         assert answer.status_code < 300, answer.text
-        scene.until(lambda since=since: len(scene.lines()) > since + 4)  # type: ignore[misc]
+        scene.until(lambda since=since: len(scene.lines()) > since + 2)  # type: ignore[misc]
         server.stop(number)
         assert status(scene, id) == "interrupted"
         again = serve()

@@ -311,6 +311,10 @@ class ExperienceWriter(FlowWriter[Around]):
             fields = {**self._leaf(call, inside), **self._when(node, path, around)}
             self.nodes.append({"id": node.id, **fields, "for_each": {"source": items, **width}})
             return
+        if around.path:
+            self.refuse(path, "inside a loop of an experience each item has one call (for_each), not several")
+            self._nothing(node)
+            return
         if node.when is not None:
             self.refuse(path, "a pipeline or a loop of an experience has no condition")
         if op.limit != self.concurrency:

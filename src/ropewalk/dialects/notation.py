@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,7 +162,14 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
         near = closest(kind, writers)
         why = None if near else f"there are {', '.join(writers)}"
         raise NotFound("notation that flows are written in", kind, suggestion=near, why=why)
-    return found.write(flow, losses)
+    document = found.write(flow, losses)
+    if losses is None:
+        try:
+            found.compile(document)
+        except InvalidFlow as error:  # a rule of the notation that its writer does not know
+            problems = [replace(problem, message=f"{kind}: {problem.message}") for problem in error.problems]
+            raise InvalidFlow(problems) from None
+    return document
 
 
 def failures(ending: Any) -> list[dict[str, Json]]:

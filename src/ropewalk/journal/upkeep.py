@@ -94,6 +94,8 @@ def prune(
     """
     if before is None and keep is None:
         return Pruned(runs=0, bytes=0)
+    if not dry:
+        writer.run_alone(lambda connection: None)  # refuses a store that may only be read, also with nothing to delete
     old = writer.read(lambda connection: _Old.find(connection, before, keep, status))
     count = size = last = 0
     while old is not None and (most is None or count < most):

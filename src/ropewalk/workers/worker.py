@@ -71,6 +71,7 @@ class Worker:
         self._tasks: set[asyncio.Task[str]] = set()
         self._stop = asyncio.Event()
         self._lost: set[asyncio.Task[str]] = set()
+        self._held: frozenset[int] = frozenset()  # the runs it executed when the database was last there
         self._began = time.time()
         self._leaving = False  # what is cancelled now is let go of, not given up
         self._quarantine = Quarantine()
@@ -269,6 +270,7 @@ class Worker:
 
     def _sweep(self) -> None:
         """Have every unfinished run either owned by a process that executes it, or on its way to one."""
+        self._held = frozenset(self.store.open_runs())  # at the last moment at which the database was there
         for owner in self.fleet.collect(self._strays):
             log.warning("%s is gone: its runs are anybody's", owner)
         self._census.look()
@@ -279,7 +281,9 @@ class Worker:
     def _given_up(self, away: bool) -> None:
         """Cancel everything: others have this worker's runs. If only the database was `away`, nothing has died."""
         if away:
-            asyncio.get_running_loop().run_in_executor(None, self._pardon, self.store.open_runs())
+            # Runs that a write has found fenced are closed already, but their tasks were here until now.
+            runs = sorted({*self._held, *self.store.open_runs()})
+            asyncio.get_running_loop().run_in_executor(None, self._pardon, runs)
         self._leaving = True
         for task in list(self._tasks):
             self._lost.add(task)
