@@ -133,6 +133,28 @@ async def test_a_node_of_a_flow_inside(store: Store, ledger: Ledger) -> None:
         assert (done.status, ledger.payments) == ("completed", 1)
 
 
+async def test_a_node_of_a_flow_inside_by_its_path(store: Store, ledger: Ledger) -> None:
+    """Two calls of one flow, one of them two flows deep: a path says which result is accepted."""
+    pay = {"id": "pay", "type": "tool", "tool": "a_set"}
+    inner = {"kind": "chain", "id": "inner", "name": "inner", "nodes": [pay]}
+    middle_nodes = [{"id": "deep", "type": "tool", "tool": "inner"}]
+    middle = {"kind": "chain", "id": "middle", "name": "middle", "nodes": middle_nodes}
+    calls = [{"id": "first", "type": "tool", "tool": "inner"}, {"id": "second", "type": "tool", "tool": "middle"}]
+    outer = {"id": "o", "name": "o", "nodes": [{"id": "both", "type": "parallel", "nodes": calls}]}
+    async with App(store, tools=tools(ledger)) as app:
+        app.toolbox.register(app.as_tool(inner))
+        app.toolbox.register(app.as_tool(middle))
+        await app.run(outer, run_id="r")
+        assert ledger.payments == 2
+        with pytest.raises(NotFound, match="no node 'both/second/deep/pai'; did you mean 'both/second/deep/pay'"):
+            await app.runs.retry("r", accept={"both/second/deep/pai": 2, "both/first/pay": 1})
+        with pytest.raises(NotFound, match="no node 'both/third/pay'"):
+            await app.runs.retry("r", accept={"both/third/pay": 2})
+        done = await app.runs.retry("r", accept={"both/second/deep/pay": "two", "both/first/pay": "one"})
+        assert (done.status, ledger.payments) == ("completed", 2)
+        assert done.results["both"] == {"first": {"pay": "one"}, "second": {"deep": {"pay": "two"}}}
+
+
 async def test_a_store_in_memory_keeps_nothing_to_accept(ledger: Ledger) -> None:
     async with App("memory", tools=tools(ledger)) as app:
         await app.run(chain("wrong_type"), run_id="r")

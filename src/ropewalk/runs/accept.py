@@ -13,7 +13,7 @@ from ..journal.journal import Entry, RunRow
 from ..values import Json, check_json
 from .asked import names
 from .cone import all_named, named
-from .instances import Attempt, Instances
+from .instances import Attempt, Instances, without_attempts
 
 RECORDED: Final[Any] = object()
 """Stands for the result that the journal holds, where a person gives no other value."""
@@ -39,17 +39,35 @@ def read_accept(accept: Accept) -> dict[str, Any]:
     return {n: value if value is RECORDED else check_json(value, f"accept.{n}") for n, value in accept.items()}
 
 
-def split_names(found: Instances, flow: Flow, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tell the nodes of this run apart from those that must be in runs inside it."""
+def split_names(
+    found: Instances, flow: Flow, wanted: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, NotFound]]:
+    """Separate the nodes of this run from those that must be in runs inside it.
+
+    Returns:
+        The accepted results of nodes of this run, those of other nodes, and for each other node the error to raise if
+        no run inside this one has it.
+    """
     mine: dict[str, Any] = {}
     rest: dict[str, Any] = {}
+    missing: dict[str, NotFound] = {}
     for name, value in wanted.items():
         try:
             named(found, flow, name)
             mine[name] = value
-        except NotFound:
-            rest[name] = value
-    return mine, rest
+        except NotFound as error:
+            rest[name], missing[name] = value, error
+    return mine, rest, missing
+
+
+def name_inside(path: str, name: str) -> str:
+    """Return the name of a node as the run inside `path` knows it: `call/make` is `make` inside `call`."""
+    return without_attempts(name).removeprefix(f"{without_attempts(path)}/")
+
+
+def names_inside(path: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the accepted names as the run inside `path` knows them."""
+    return {name_inside(path, name): value for name, value in wanted.items()}
 
 
 def accepted(row: RunRow, found: Instances, flow: Flow, wanted: Mapping[str, Any]) -> list[Accepted]:

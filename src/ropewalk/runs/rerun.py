@@ -18,7 +18,16 @@ from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import Entry, Key, Log, RunRow, Store
 from ..journal.offloop import off_loop
-from .accept import Accept, Accepted, accepted, read_accept, repeated, split_names
+from .accept import (
+    Accept,
+    Accepted,
+    accepted,
+    name_inside,
+    names_inside,
+    read_accept,
+    repeated,
+    split_names,
+)
 from .cone import Cone, Failure, all_named, failures
 from .instances import Attempt, Instances
 from .pinned import MOST_PARTS, known, outermost, pinned
@@ -43,7 +52,9 @@ class Again:
     parts: list[tuple[RunRow, bool]]
     accepted: tuple[Accepted, ...] = ()
     inside: Mapping[str, Any] = field(default_factory=dict)
-    """Accepted results of nodes that are in runs inside this one."""
+    """Accepted results of nodes that must be in runs inside this one."""
+    missing: Mapping[str, NotFound] = field(default_factory=dict)
+    """For each name in `inside` the error to raise if no run inside this one has it."""
     repeated: tuple[Attempt, ...] = ()
     """Calls that took effect before, and are made again."""
 
@@ -114,9 +125,7 @@ def planned(
     entries = list(history)
     found = Instances(flow.body, entries)
     parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
-    mine, inside = split_names(found, flow, accept or {})
-    if not any(part.status not in _WELL for part in parts.values()):
-        all_named(found, flow, inside)  # raises NotFound
+    mine, inside, missing = split_names(found, flow, accept or {})
     took = accepted(row, found, flow, mine)
     kept = {one.attempt.path for one in took}
     gave_up = [one for one in failures(found) if one.attempt.path not in kept]
@@ -140,22 +149,43 @@ def planned(
         [(part, anew) for path, part in parts.items() if (anew := _anew(path, part, found, cone)) is not None],
         tuple(took),
         inside,
+        missing,
         tuple(repeated(again)),
     )
 
 
 def _check_inside(app: App, row: RunRow, again: Again) -> None:
     """Raise NotFound unless every accepted node that this run does not have is in a run inside it."""
-    left = dict(again.inside)
-    waiting = [part for part, anew in again.parts if not anew]
-    while left and waiting:
-        part = known(app.store, waiting.pop().id)  # lists have no large values
-        flow = pinned(app, part).flow
-        inner = planned(flow, part, app.store.history(part.id), app.store, (), left)
-        left = {name: value for name, value in left.items() if name in inner.inside}
-        waiting += [one for one, anew in inner.parts if not anew]
-    if left:
-        raise NotFound("node", next(iter(left)), why=f"neither run {row.id} nor a run inside it can accept its result")
+    for error in _not_inside(app, row, again).values():
+        raise error
+
+
+def _not_inside(app: App, row: RunRow, again: Again) -> dict[str, NotFound]:
+    """Return the accepted names that no run inside this one has, with the error for each."""
+    missing = dict(again.missing)
+    for part, anew in again.parts:
+        if anew or not missing:
+            continue
+        path = part.id.removeprefix(f"{row.id}/")
+        inner_row = known(app.store, part.id)  # lists have no large values
+        flow = pinned(app, inner_row).flow
+        history = app.store.history(part.id)
+        inner = planned(flow, inner_row, history, app.store, (), names_inside(path, again.inside))
+        left = _not_inside(app, inner_row, inner)
+        missing = {
+            name: _nearest(path, name, error, left[name_inside(path, name)])
+            for name, error in missing.items()
+            if name_inside(path, name) in left
+        }
+    return missing
+
+
+def _nearest(path: str, name: str, outer: NotFound, inner: NotFound) -> NotFound:
+    """Return the more helpful of two errors for a name: that of the run, or that of the part at `path`."""
+    if name_inside(path, name) == name:
+        return inner if inner.suggestion and outer.suggestion is None else outer
+    # The name begins with the path of the part, so no other part can have it.
+    return NotFound("node", name, suggestion=inner.suggestion and f"{path}/{inner.suggestion}", why=inner.why)
 
 
 def _warn(again: Again, run_id: str, on_event: Callable[[Event], None] | None) -> None:
@@ -206,9 +236,9 @@ async def _forget(app: App, log: Log, again: Again) -> list[Key]:
     """Forget it in this run and its parts; returns all of it, with paths of this run."""
     gone = list(again.keys)
     for part, anew in again.parts:
-        inside = f"{part.id.removeprefix(f'{log.run.id}/')}/"
-        forgotten = await _part_again(app, part, anew, again.inside)
-        gone += [(inside + path, kind) for path, kind in forgotten if kind in _ASKED]
+        inside = part.id.removeprefix(f"{log.run.id}/")
+        forgotten = await _part_again(app, part, anew, names_inside(inside, again.inside))
+        gone += [(f"{inside}/{path}", kind) for path, kind in forgotten if kind in _ASKED]
     # Recorded first: if the process dies here, the run fails as before, and nothing is called again.
     past: Any = log.past  # a dict, which `forget` changes as well
     for one in again.accepted:
