@@ -21,7 +21,7 @@ from .dialects.records import ChainObject, CompositionObject, Record, copied
 from .engine.engine import Job, check_run_id
 from .errors import InvalidFlow, InvalidValue, JournalConflict, NotFound, Problem
 from .journal.journal import Definition
-from .journal.offloop import off_loop
+from .journal.offloop import Lookups
 from .runs import iso
 from .values import Json, closest, is_json
 
@@ -55,6 +55,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
 
     def __init__(self, app: App) -> None:
         self.app = app
+        self._lookups = Lookups(app.store)
 
     @property
     def store(self) -> Any:
@@ -155,7 +156,7 @@ class StoredDefinitions(Generic[Made, Line, Result]):
         on_event: Callable[[Any], None] | None,
     ) -> Job:
         """What the engine is to run."""
-        definition = await off_loop(self.store, lambda: self.stored(id))
+        definition = await self._lookups.ask(lambda: self.stored(id))
         given = read_context(context)
         return await self.app.jobs.new(
             self.app.definitions.stored(definition),

@@ -1,0 +1,105 @@
+"""Short queries answered on another thread: many per hop, each with its own answer, error and fate."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.journal.offloop import Lookups
+from ropewalk.journal.sqlite import SqliteStore
+
+
+@pytest.fixture
+def lookups(tmp_path: Path) -> Any:
+    store = SqliteStore(tmp_path / "s.db")
+    yield Lookups(store)
+    store.close()
+
+
+async def test_each_query_gets_its_own_answer_or_error(lookups: Lookups) -> None:
+    def query(n: int) -> int:
+        if n % 7 == 3:
+            raise KeyError(n)
+        return n * n
+
+    async def ask(n: int) -> Any:
+        await asyncio.sleep(n % 5 / 1000)
+        return await lookups.ask(lambda: query(n))
+
+    answers = await asyncio.gather(*(ask(n) for n in range(200)), return_exceptions=True)
+    for n, answer in enumerate(answers):
+        assert isinstance(answer, KeyError) if n % 7 == 3 else answer == n * n
+
+
+async def test_queries_run_off_the_loop_and_share_hops(lookups: Lookups) -> None:
+    here, threads, beats = threading.get_ident(), list[int](), 0
+    gate = threading.Event()
+
+    def query(n: int) -> None:
+        threads.append(threading.get_ident())
+        if n == 0:
+            gate.wait(30)
+
+    first = asyncio.ensure_future(lookups.ask(lambda: query(0)))
+    while not threads:
+        await asyncio.sleep(0.001)
+        beats += 1  # the loop goes on while the first query is held up
+    rest = asyncio.gather(*(lookups.ask(lambda n=n: query(n)) for n in range(1, 50)))  # type: ignore[misc]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, rest)
+    assert here not in threads and len(threads) == 50
+    assert len(set(threads[1:])) == 1  # all that collected meanwhile
+
+
+async def test_a_query_never_gets_an_answer_from_before_it_was_asked(lookups: Lookups) -> None:
+    counter = 0
+
+    async def ask() -> None:
+        nonlocal counter
+        for _ in range(50):
+            counter += 1
+            now = counter
+            assert await lookups.ask(lambda: counter) >= now
+
+    await asyncio.gather(*(ask() for _ in range(8)))
+
+
+async def test_a_cancelled_asker_harms_nobody_else(lookups: Lookups) -> None:
+    gate = threading.Event()
+    held = asyncio.ensure_future(lookups.ask(lambda: gate.wait(30)))
+    await asyncio.sleep(0.01)
+    gone = asyncio.ensure_future(lookups.ask(lambda: 1))
+    stays = asyncio.ensure_future(lookups.ask(lambda: 2))
+    await asyncio.sleep(0)
+    held.cancel()
+    gone.cancel()
+    gate.set()
+    assert await stays == 2
+    assert held.cancelled() or held.cancelling()
+    assert await lookups.ask(lambda: 3) == 3
+
+
+def test_one_object_serves_loop_after_loop(lookups: Lookups) -> None:
+    for n in range(3):
+        assert asyncio.run(lookups.ask(lambda n=n: n)) == n  # type: ignore[misc]
+
+
+async def test_who_cancels_every_task_leaves_nobody_waiting(lookups: Lookups) -> None:
+    gate = threading.Event()
+
+    async def ask() -> None:
+        await lookups.ask(lambda: gate.wait(30))
+
+    asker = asyncio.ensure_future(ask())
+    await asyncio.sleep(0.01)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asker, 30)
+    assert await lookups.ask(lambda: 5) == 5
