@@ -217,15 +217,36 @@ class App(Selecting, Streaming):
         """Read and compile a definition: a file, a directory, text, the document itself, a flow written in Python,
         or the id or object of a stored one. Raises InvalidFlow with every problem, each with its place."""
         if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
-            from .stored import find_stored
+            from .stored import stored_kind
 
-            return find_stored(self, source) or self.definitions.load(source)
+            return self._load_object(source, stored_kind(self, source))
         try:
             return self.definitions.load(source)
-        except NotFound as missing:  # there is no such file
-            from .stored import load_stored
+        except NotFound as exc:  # there is no such file
+            from .stored import find_definition
 
-            return load_stored(self, source, missing)
+            return self.definitions.stored(find_definition(self, source, exc))
+
+    async def load_async(self, source: Source) -> Loaded:
+        """Load a definition as `load` does, without holding the event loop while the store is asked for it."""
+        if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
+            from .stored import stored_kind
+
+            return self._load_object(source, await off_loop(self.store, lambda: stored_kind(self, source)))
+        try:
+            return self.definitions.load(source)
+        except NotFound as exc:
+            missing = exc
+        from .stored import check_id, find_definition
+
+        check_id(source, missing)
+        return self.definitions.stored(await off_loop(self.store, lambda: find_definition(self, source, missing)))
+
+    def _load_object(self, source: Mapping[str, Any], kind: str | None) -> Loaded:
+        """Compile what `create` or `get` of a stored definition returned, if `kind` names what it is."""
+        if kind is None:
+            return self.definitions.load(source)
+        return self.definitions.of_stored(self.definitions.loaded({**source, "kind": kind}))
 
     def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
         """Compile a document, from the cache when it is one of before."""
@@ -241,14 +262,14 @@ class App(Selecting, Streaming):
 
     async def validate(self, source: Source) -> Checked:
         """Check a definition against the tools there are; calls no tool."""
-        loaded = await self.definitions.connected(source, self.connect_for)
+        loaded = await self.definitions.connected(self.load_async(source), self.connect_for)
         return self.check(loaded, unknown_tools="certain")
 
     async def plan(self, source: Source) -> Plan:
         """What would run, in which order, with which tools; calls nothing."""
         from .plan import plan
 
-        loaded = await self.definitions.connected(source, self.connect_for)
+        loaded = await self.definitions.connected(self.load_async(source), self.connect_for)
         found = self.check(loaded, unknown_tools="certain")
         if found.problems:
             raise InvalidFlow(found.problems)
@@ -312,7 +333,7 @@ class App(Selecting, Streaming):
         `park` a run in a durable store that only waits is released: the outcome has the status `waiting`, and
         `waiting_for`, and `resume` continues it. `request` says in words what the run is for; the selector learns."""
         check_run_id(run_id)
-        loaded = self.load(source)
+        loaded = await self.load_async(source)
         if concurrency is not None:
             loaded = self.definitions.limited(loaded, concurrency)
         if loaded.compiled.local:
@@ -320,9 +341,9 @@ class App(Selecting, Streaming):
 
             variables = await seeded(self.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
         check_variables(loaded.flow, variables or {})
-        named: dict[str, Any] = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
+        named: dict[str, Any] = {"run_id": run_id, "input": input, "variables": variables}
         how: dict[str, Any] = {"request": request, "executor": executor, "on_event": on_event, "park": park}
-        result = await self.execute(loaded, **named, **how)
+        result = await self.execute(loaded, definition_id=loaded.definition_id, **named, **how)
         if not result and run_id is not None:  # an earlier run of this id, which ended without one
             row = await off_loop(self.store, lambda: self.store.get_run(run_id))
             result = {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
@@ -356,7 +377,7 @@ class App(Selecting, Streaming):
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
         """Put a run in line for workers (`engine="dbos"`) and give its id at once; `how` is as in `Workers.submit`."""
-        loaded = self.load(source)
+        loaded = await self.load_async(source)
         check_variables(loaded.flow, how.get("variables") or {})
         return await self.workers.submit(loaded, input, **how)
 

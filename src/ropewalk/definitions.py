@@ -53,6 +53,13 @@ class Loaded:
     """The directory whose files its tools may be."""
     origin: str | None = None
     """Where a definition was read from that is given without its file, as that of a run is."""
+    stored_id: str | None = None
+    """The id of a stored definition, whose runs are counted."""
+
+    @property
+    def definition_id(self) -> str | None:
+        """The id or the directory under which the runs of this definition are listed; None for a document or file."""
+        return self.stored_id or self.root
 
 
 class Definitions:
@@ -62,6 +69,7 @@ class Definitions:
         self.cards, self.limits = cards, limits
         cards.load = self.load
         self._loaded: dict[tuple[str, str], Loaded] = {}
+        self._stored: dict[tuple[str, str], Loaded] = {}
         self._said: dict[bytes, tuple[Compiled, str]] = {}
         self._tests: dict[Path, tuple[Any, bool]] = {}
 
@@ -199,9 +207,20 @@ class Definitions:
         return loaded
 
     def stored(self, definition: Definition) -> Loaded:
-        """A stored definition, compiled once per process."""
-        known = self._loaded.get((definition.fingerprint, definition.id))
-        return known if known is not None else self.loaded({**definition.document, "kind": definition.kind})
+        """Return a stored definition, compiled once per process."""
+        known = self._stored.get((definition.fingerprint, definition.id))
+        if known is not None:
+            return known
+        return self.of_stored(self.loaded({**definition.document, "kind": definition.kind}))
+
+    def of_stored(self, loaded: Loaded) -> Loaded:
+        """Return the same definition as one that is stored under its own id."""
+        key = loaded.fingerprint, loaded.compiled.id
+        known = self._stored.get(key)
+        if known is None:
+            known = replace(loaded, stored_id=loaded.compiled.id)
+            _kept(self._stored, key, known)
+        return known
 
     def cards_for(self, loaded: Loaded) -> Cards | LocalCards:
         """What is known of the tools that a definition may name."""
@@ -265,10 +284,10 @@ class Definitions:
             for problem in inside:
                 yield Problem(path=path, message=f"what it names is wrong: {_placed(problem, root)}")
 
-    async def connected(self, source: Source, connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
-        """Load a definition and connect what its tools come from; a wrong one is told of them, too."""
+    async def connected(self, loading: Awaitable[Loaded], connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
+        """Load a definition and connect the servers of its tools; problems of its tools are part of an InvalidFlow."""
         try:
-            loaded = self.load(source)
+            loaded = await loading
         except InvalidFlow as error:
             raise await self.with_tools(error, connect) from None
         await connect(loaded.flow)

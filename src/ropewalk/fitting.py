@@ -142,6 +142,7 @@ def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | No
         flow=flow,
         fingerprint=loaded.fingerprint,
         document=loaded.document,
+        definition_id=loaded.stored_id,
         render=compiled.render,
         engine=engine,
         missing=lambda seen: _missing(flow, cards.toolbox, seen),

@@ -27,7 +27,6 @@ from .values import Json, closest, is_json
 
 if TYPE_CHECKING:
     from .app import App
-    from .definitions import Loaded
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 STORED: Final = ("chain", "composition")
@@ -219,26 +218,23 @@ def _article(word: str) -> str:
     return "an" if word[0] in "aeiou" else "a"
 
 
-def find_stored(app: App, source: Mapping[str, Any]) -> Loaded | None:
-    """Return the stored definition that an object describes, compiled.
+def stored_kind(app: App, source: Mapping[str, Any]) -> str | None:
+    """Return the kind of the stored definition that an object describes, or None if it is some other document.
 
     Args:
         app: The app whose store is searched.
         source: What `create` or `get` of a stored kind returned, or its `to_dict()`, which does not name its kind.
-
-    Returns:
-        The definition, or None where the object is some other document.
     """
     kind = _KIND_OF_RECORD.get(type(source))
     metadata = source["metadata"]
     if kind is None and isinstance(metadata, Mapping) and "runCount" in metadata:
         same = [known for known in _with_id(app, source.get("id")) if known.document["nodes"] == source.get("nodes")]
         kind = same[0].kind if len(same) == 1 else None
-    return None if kind is None else app.loaded({**source, "kind": kind})
+    return kind
 
 
-def load_stored(app: App, source: Any, missing: NotFound) -> Loaded:
-    """Return the stored definition with an id, compiled.
+def find_definition(app: App, source: Any, missing: NotFound) -> Definition:
+    """Return the stored definition with an id.
 
     Args:
         app: The app whose store is searched.
@@ -249,8 +245,7 @@ def load_stored(app: App, source: Any, missing: NotFound) -> Loaded:
         NotFound: No stored definition has this id; `missing` itself where the source is a path.
         InvalidFlow: A chain and a composition both have this id.
     """
-    if not isinstance(source, str) or re.search(_PATH, source):  # do not create a store to look for a file
-        raise missing
+    check_id(source, missing)
     found = _with_id(app, source)
     if len(found) > 1:
         said = f"a chain and a composition have the id {source!r}; pass the object of one of them instead"
@@ -258,7 +253,13 @@ def load_stored(app: App, source: Any, missing: NotFound) -> Loaded:
     if not found:
         ids = [definition.id for kind in STORED for definition in app.store.list_definitions(kind)]
         raise NotFound("file or stored definition", source, suggestion=missing.suggestion or closest(source, ids))
-    return app.definitions.stored(found[0])
+    return found[0]
+
+
+def check_id(source: Any, missing: NotFound) -> None:
+    """Raise `missing` if this is a path: no store is created to look for a file."""
+    if not isinstance(source, str) or re.search(_PATH, source):
+        raise missing
 
 
 def _with_id(app: App, id: Any) -> list[Definition]:

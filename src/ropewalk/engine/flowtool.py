@@ -42,7 +42,8 @@ class FlowTool(Routed):
     """The handler of a flow's Tool; safe for concurrent use.
 
     `caller` calls its tools; `given` says that this is no toolbox of an app's, so that only whoever has it can
-    go on with a run. `ready` is awaited before each run (connect what is missing, refuse what is wrong).
+    go on with a run. `definition_id` is the id of a stored definition, whose runs are counted.
+    `ready` is awaited before each run (connect what is missing, refuse what is wrong).
     `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
     has, `models` what says why a model that it asks cannot be, those of flows inside it too, but for the flows in the
     set they are handed, which they add to. `gives` returns the schema of its value, by the tools there are now.
@@ -59,6 +60,7 @@ class FlowTool(Routed):
         render: Callable[[Ending], dict[str, Json]],
         caller: Caller,
         given: bool = False,
+        definition_id: str | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         engine: Flows = None,
         missing: Callable[[set[str]], list[str]] | None = None,
@@ -68,6 +70,7 @@ class FlowTool(Routed):
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
         self.missing, self.models, self.gives = missing, models, gives
+        self.definition_id = definition_id
         self._program: Program | None = None
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
@@ -141,6 +144,7 @@ class FlowTool(Routed):
             id=new_run_id(),
             kind=self.kind,
             name=self.flow.name,
+            definition_id=self.definition_id,
             input=args,
             context={"executor": self.given, **({"variables": dict(state)} if state else {})},
             document=self.document,

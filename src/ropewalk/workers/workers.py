@@ -97,7 +97,7 @@ class Workers:
         check_run_id(run_id)
         if concurrency is not None:
             loaded = app.definitions.limited(loaded, concurrency)
-        given = {"definition_id": loaded.root, "run_id": run_id, "input": input, "variables": variables}
+        given = {"definition_id": loaded.definition_id, "run_id": run_id, "input": input, "variables": variables}
         return await self.engine.submit(await app.jobs.new(loaded, **given, on_event=on_event), queue, priority)
 
     async def serve(
@@ -210,7 +210,8 @@ class Workers:
     async def _due(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
         loaded = app.load(os.path.join(app.project or "", schedule["flow"]))
-        job: Job = await app.jobs.new(loaded, definition_id=loaded.root, run_id=run_id, input=schedule["input"])
+        given: dict[str, Any] = {"definition_id": loaded.definition_id, "run_id": run_id, "input": schedule["input"]}
+        job: Job = await app.jobs.new(loaded, **given)
         return job
 
     async def _start(self, schedule: Mapping[str, Any], at: str) -> str:

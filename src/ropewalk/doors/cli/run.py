@@ -108,7 +108,7 @@ async def _warned(app: App, source: Path, given: Collection[str]) -> Source:
     """The definition, read, after what is doubtful in it is said on standard error. What is wrong is told by who runs
     it, and so is a tool that is not there; variables that are `given` are not missed."""
     try:
-        loaded = await app.definitions.connected(source, app.connect_for)
+        loaded = await app.definitions.connected(app.load_async(source), app.connect_for)
         checked = app.definitions.check(loaded, unknown_tools="certain")
         app.jobs.checked(loaded, checked)
     except RopewalkError:
