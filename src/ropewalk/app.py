@@ -162,7 +162,7 @@ class App(Selecting, Streaming):
         """Who calls the tools of experiences, which are files beside them."""
         from .experiences import Directories
 
-        return Directories(self.runner, self.load, self.jobs.ready, lambda: self.engine)
+        return Directories(self.runner, self.load, self.jobs.ready, self.jobs.again, lambda: self.engine)
 
     @cached_property
     def chains(self) -> Chains:

@@ -23,7 +23,8 @@ from .values import Json
 
 if TYPE_CHECKING:
     from .definitions import Loaded
-    from .engine.engine import Engine
+    from .engine.engine import Engine, Job
+    from .journal.journal import RunRow
 
 LOOKED_AT = 50  # runs that are looked through for the last one that has ended
 
@@ -36,9 +37,10 @@ class Directories:
         base: Any,
         load: Callable[[Path], Loaded],
         ready: Callable[[Loaded], Awaitable[None]],
+        begun: Callable[[RunRow], Awaitable[Job]],
         engine: Callable[[], Engine],
     ) -> None:
-        self.base, self.load, self.ready, self.engine = base, load, ready, engine
+        self.base, self.load, self.ready, self.begun, self.engine = base, load, ready, begun, engine
         self._callers: dict[tuple[str, tuple[tuple[str, str], ...]], DirectoryCaller] = {}
 
     def caller(self, loaded: Loaded) -> Any:
@@ -75,6 +77,8 @@ class Directories:
             render=loaded.compiled.render,
             caller=self.caller(loaded),
             ready=lambda: self.ready(loaded),
+            begun=self.begun,
+            root=root,
             engine=self.engine,
         )
 

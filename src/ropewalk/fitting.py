@@ -143,6 +143,8 @@ def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | No
         fingerprint=loaded.fingerprint,
         document=loaded.document,
         definition_id=loaded.stored_id,
+        begun=jobs.again,
+        root=loaded.root,
         render=compiled.render,
         engine=engine,
         missing=lambda seen: _missing(flow, cards.toolbox, seen),

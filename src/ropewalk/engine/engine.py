@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,7 +47,7 @@ class Job:
     `input` is what runs get, `new.input` what is written down of it; a part of another run has the
     `secrets` that one has read, so that none of them is written down here either. One that may `park` is
     released while it only waits, where the store is durable; its result then has the status `waiting`. `parent` is the
-    live run that this one is a part of.
+    live run that this one is a part of. `begun` makes the job of a part that began under another version of its flow.
     """
 
     new: NewRun
@@ -60,6 +60,7 @@ class Job:
     secrets: dict[str, str] | None = None
     park: bool = False
     parent: Run | None = None
+    begun: Callable[[RunRow], Awaitable[Job]] | None = None
 
 
 class Engine:
@@ -135,9 +136,38 @@ class Engine:
         job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
         job.parent = parent
         self._parts.setdefault(parent.id, set()).add(key)
-        result = await self.run(job)
+        try:
+            result = await self.run(job)
+        except (DefinitionChanged, RunExists) as error:
+            if error.run_id != key or not await self._keep_version(job, key):
+                raise
+            result = await self.run(job)
         self._parts.get(parent.id, set()).discard(key)
         return result
+
+    async def _keep_version(self, job: Job, key: str) -> bool:
+        """Let a part continue under the definition it began with, as its outer run does.
+
+        A part of which nothing is recorded takes the present definition: `retry` with its node started it from nothing.
+
+        Returns:
+            False if it did not begin under another definition, or nobody can say what that was.
+        """
+        row = await off_loop(self.store, lambda: self.store.get_run(key))
+        if row is None or job.begun is None or row.fingerprint == job.new.fingerprint:
+            return False
+        if row.ended_at is None:
+            log = await self.store.reopen(key)
+            try:
+                if all(entry.kind == "ending" for entry in log.past.values()):
+                    await log.pin(job.new.document, job.new.fingerprint)
+                    return True
+            finally:
+                await log.release()
+        begun = await job.begun(row)
+        job.new = replace(job.new, document=begun.new.document, fingerprint=begun.new.fingerprint)
+        job.flow, job.caller, job.render = begun.flow, begun.caller, begun.render
+        return True
 
     def _caller_of(self, key: str | None) -> Run | None:
         """The live run that a key `<run id>/<path>` comes from; both may have slashes in them."""

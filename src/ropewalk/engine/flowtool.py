@@ -17,7 +17,7 @@ from ..dialects.notation import value_in
 from ..errors import FlowFailed, InvalidFlow, Problem
 from ..events import Event
 from ..ir import Flow, bodies
-from ..journal.journal import NewRun
+from ..journal.journal import NewRun, RunRow
 from ..schema import compile_schema, relaxed
 from ..tools.listener import Listener, RunProgress
 from ..tools.route import Args, Flows, OnProgress, Route, Routed
@@ -42,7 +42,9 @@ class FlowTool(Routed):
     """The handler of a flow's Tool; safe for concurrent use.
 
     `caller` calls its tools; `given` says that this is no toolbox of an app's, so that only whoever has it can
-    go on with a run. `definition_id` is the id of a stored definition, whose runs are counted.
+    go on with a run. `definition_id` is the id of a stored definition, whose runs are counted. `begun` makes the job of
+    a run that began under another version of the flow, and continues under it. `root` is the directory of an
+    experience, whose files its tools are.
     `ready` is awaited before each run (connect what is missing, refuse what is wrong).
     `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
     has, `models` what says why a model that it asks cannot be, those of flows inside it too, but for the flows in the
@@ -61,6 +63,8 @@ class FlowTool(Routed):
         caller: Caller,
         given: bool = False,
         definition_id: str | None = None,
+        begun: Callable[[RunRow], Awaitable[Job]] | None = None,
+        root: str | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         engine: Flows = None,
         missing: Callable[[set[str]], list[str]] | None = None,
@@ -70,7 +74,8 @@ class FlowTool(Routed):
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
         self.missing, self.models, self.gives = missing, models, gives
-        self.definition_id = definition_id
+        self.definition_id, self.begun = definition_id, begun
+        self.root = root
         self._program: Program | None = None
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
@@ -140,13 +145,18 @@ class FlowTool(Routed):
         return RunProgress(on_progress, counted=is_counted(self.flow)).take
 
     def _job(self, args: Args, watcher: Callable[[Event], None] | None, state: Mapping[str, Json] | None = None) -> Job:
+        context: dict[str, Json] = {"executor": self.given}
+        if state:
+            context["variables"] = dict(state)
+        if self.root is not None:
+            context["root"] = self.root
         new = NewRun(
             id=new_run_id(),
             kind=self.kind,
             name=self.flow.name,
             definition_id=self.definition_id,
             input=args,
-            context={"executor": self.given, **({"variables": dict(state)} if state else {})},
+            context=context,
             document=self.document,
             fingerprint=self.fingerprint,
         )
@@ -158,6 +168,7 @@ class FlowTool(Routed):
             input=args,
             state=state,
             watcher=watcher,
+            begun=self.begun,
         )
 
     def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:
