@@ -24,7 +24,7 @@ from ..uncollected import uncollected_turn
 from ..values import Json, check_json, replaced
 from .again import check_given, check_same
 from .caller import Caller, Lease
-from .interruption import leave
+from .interruption import complete, leave
 from .program import Program, compile_flow
 from .run import Ending, Run, Watcher
 
@@ -299,20 +299,24 @@ class Engine:
         parked = root is not None and bool(root.parked or root.cut)
         run.tell("run.waiting" if parked else "run.interrupted", data={"status": "waiting"} if parked else None)
         try:
-            if ending is not None or not isinstance(exc, asyncio.CancelledError):
-                await _given_up(run.log)  # so that it can be ended again
-            elif self.store.durable:
-                await leave(run, self.store, hand_back=self.hands_back)
-            elif run.waiting is not None:
-                await run.log.release()
-            elif (stopped := run.broken_off()) is not None:
-                await _recorded(job, run, stopped)
-            else:
-                await run.log.finish("stopped", None)
+            await complete(self._release(job, run, ending, exc))
         finally:
             if run.waiting is not None:
                 run.waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
                 run.waiting.exception()  # retrieved: whoever waits may be gone
+
+    async def _release(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
+        """Write down that this process no longer executes a run."""
+        if ending is not None or not isinstance(exc, asyncio.CancelledError):
+            await _given_up(run.log)  # so that it can be ended again
+        elif self.store.durable:
+            await leave(run, self.store, hand_back=self.hands_back)
+        elif run.waiting is not None:
+            await run.log.release()
+        elif (stopped := run.broken_off()) is not None:
+            await _recorded(job, run, stopped)
+        else:
+            await run.log.finish("stopped", None)
 
     def stop(self, run_id: str) -> bool:
         """Mark a running execution as stopped at once; its process cancels what is in flight. What is

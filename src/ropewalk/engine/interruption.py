@@ -6,10 +6,42 @@ interrupted, until somebody resumes it. A server that ends hands its runs back, 
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol, runtime_checkable
 
 from ..journal.journal import Store
 from ..journal.offloop import off_loop
+
+PATIENCE: Final = 2.0
+"""Seconds that a clean-up still has once its task was cancelled again."""
+
+
+async def complete(cleanup: Coroutine[Any, Any, None]) -> None:
+    """Wait until a clean-up is done, also if the waiting task is cancelled meanwhile.
+
+    Without this a second cancellation (a second Ctrl-C, an outer timeout, a cancel scope that repeats itself) would cut
+    off the write that releases the run, and the run would stay with a process that does not execute it. A store that is
+    away must not keep the process: PATIENCE seconds after the second cancellation the clean-up is given up.
+
+    Args:
+        cleanup: What writes to the store. Its errors are raised; cancellations that arrive meanwhile are not, since the
+            caller raises the first one afterwards.
+    """
+    task = asyncio.ensure_future(cleanup)
+    loop = asyncio.get_running_loop()
+    end: float | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task}, timeout=None if end is None else max(0.0, end - loop.time()))
+        except asyncio.CancelledError:
+            end = end or loop.time() + PATIENCE
+        if end is not None and loop.time() >= end:
+            task.cancel()
+            await asyncio.sleep(0)
+            break
+    if task.done() and not task.cancelled():
+        task.result()
 
 
 @runtime_checkable
