@@ -153,7 +153,8 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
         The document. Without losses it makes the same calls and gives the same value.
 
     Raises:
-        InvalidFlow: With everything that the notation cannot hold, where `losses` is None.
+        InvalidFlow: With everything that the notation cannot hold, where `losses` is None, or with what is wrong with
+            the document that was written.
         NotFound: Where there is no such notation.
     """
     found = NOTATIONS.get(kind) if isinstance(kind, str) else None
@@ -163,12 +164,11 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
         why = None if near else f"there are {', '.join(writers)}"
         raise NotFound("notation that flows are written in", kind, suggestion=near, why=why)
     document = found.write(flow, losses)
-    if losses is None:
-        try:
-            found.compile(document)
-        except InvalidFlow as error:  # a rule of the notation that its writer does not know
-            problems = [replace(problem, message=f"{kind}: {problem.message}") for problem in error.problems]
-            raise InvalidFlow(problems) from None
+    try:
+        found.compile(document)
+    except InvalidFlow as error:  # a rule of the notation that its writer does not know
+        problems = [replace(problem, message=f"{kind}: {problem.message}") for problem in error.problems]
+        raise InvalidFlow(problems) from None
     return document
 
 
