@@ -79,6 +79,10 @@ class McpServers:
         """All tools the server listed last, every page; empty before the first connect."""
         return list(self._link(server_name).definitions)
 
+    def left_out(self, server_name: str) -> dict[str, str]:
+        """Return why tools that the server listed last are left out, by their names: they are malformed."""
+        return dict(self._link(server_name).left_out)
+
     async def connect(self, name: str | None = None) -> None:
         """Connect one server, or all at once.
 

@@ -301,6 +301,8 @@ class Toolbox(Index):
         for known in (self.failures, self.refused):
             for key in [key for key in known if key.startswith(f"{server}:")]:
                 del known[key]
+        if self.mcp is not None and server in self.mcp.names:
+            self.failures |= {f"{server}:{name}": why for name, why in self.mcp.left_out(server).items()}
         for definition in definitions:
             label = f"{server}:{_field(definition, 'name')}"
             try:
