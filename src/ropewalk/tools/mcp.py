@@ -71,6 +71,11 @@ class McpServers:
         """The configured servers, in the order they were added."""
         return list(self._links)
 
+    @property
+    def connecting(self) -> list[str]:
+        """The servers that are being connected and have not answered yet."""
+        return [name for name, link in self._links.items() if link.is_connecting]
+
     def on_tools(self, callback: Callable[[str, list[Definition]], None]) -> None:
         """Have `callback(server_name, definitions)` called at each connect and each change of the list."""
         self._listeners.append(callback)

@@ -55,6 +55,11 @@ class Link:
         self._failed = 0
         self._not_before = 0.0
 
+    @property
+    def is_connecting(self) -> bool:
+        """Whether an attempt is in progress that has neither succeeded nor failed."""
+        return any(not line.opened.is_set() for line in self._lines.values())
+
     async def live(self, *, now: bool = False) -> Connection:
         """A usable connection of the running loop; callers share one attempt. After a failed
         attempt the next one waits (0.2 s, doubling, at most 5 s), unless `now`.
