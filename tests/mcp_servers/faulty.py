@@ -289,7 +289,7 @@ def tells(s: Server, id: Any, token: Any) -> None:
 def tells_too_much(s: Server, id: Any, token: Any) -> None:
     line = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}
     note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
-    wrong = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": [1]}
+    wrong = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": 5}}
     lines = b"".join(json.dumps(one).encode() + b"\n" for one in (line, note, wrong))
     for _ in range(50):
         s.write(lines * 200)

@@ -196,6 +196,7 @@ class Connection:
             if self._streams is not None:
                 group.start_soon(self._watch, self._streams)
             while (request := await self._inbox.get()) is not None:
+                request.context.run(logged_as, str(self.config))
                 request.context.run(group.start_soon, self._serve, session, request)
             group.cancel_scope.cancel()
 
@@ -383,15 +384,17 @@ def _client_info() -> Any:
 
 def _unreadable(error: MCPError) -> tuple[str, str] | None:
     """Why an answer cannot be read, and its beginning, where the error takes the place of such an answer."""
-    code, message, data = error.error.code, error.error.message, error.error.data
+    message, data = error.error.message, error.error.data
     if isinstance(data, Unreadable):
         return f"its answer cannot be read: {message}", data
-    prefix = "Failed to parse JSON response: "  # of the SDK's HTTP transport, before the words of pydantic
-    if code != -32700 or not message.startswith(prefix):
+    # The SDK's HTTP transport gives the words of pydantic, which quote the beginning and the end of what came.
+    if not message.startswith(("Failed to parse JSON response: ", "Failed to parse SSE message: ")):
         return None
-    why = re.search(r"^ +(.*) \[type=", message, re.MULTILINE)
+    patterns = (r"^JSONRPCResponse\.(.*\n.*) \[type=", r"^ +(.*) \[type=")
+    why = next(filter(None, (re.search(pattern, message, re.MULTILINE) for pattern in patterns)), None)
     sent = re.search(r"input_value=(.*), input_type=", message)
-    return f"its answer cannot be read: {why[1] if why else message}", sent[1] if sent else "nothing"
+    told = re.sub(r"\n +", ": ", why[1]) if why else message
+    return f"its answer cannot be read: {told}", sent[1] if sent else "nothing"
 
 
 def _is_closed(error: BaseException) -> bool:
