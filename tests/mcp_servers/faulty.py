@@ -126,6 +126,11 @@ def is_stubborn(s: Server) -> None:
     child.stdout.readline()
 
 
+def comes_late(s: Server) -> None:
+    while not s.file.exists():
+        time.sleep(0.05)
+
+
 def nothing(s: Server) -> None:
     pass
 
@@ -139,6 +144,7 @@ START: dict[str, Callable[[Server], None]] = {
     "silent": nothing,
     "silent_handshake": nothing,
     "ancient": nothing,
+    "late": comes_late,
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from ..values import Json
 
@@ -107,7 +107,8 @@ class Malformed:
 
 def dispatcher(read: Any, write: Any, progress: ProgressTokens, malformed: Malformed) -> JSONRPCDispatcher[Any]:
     """Return the dispatcher for a session with a server, over its message streams."""
-    return _type()(read, write, progress, malformed)
+    made: JSONRPCDispatcher[Any] = _type()(read, write, progress, malformed)
+    return made
 
 
 @cache
@@ -141,7 +142,7 @@ def _type() -> Any:
     return Dispatcher
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

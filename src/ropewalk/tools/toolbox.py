@@ -246,7 +246,9 @@ class Toolbox(Index):
         done, _ = await asyncio.wait([task], timeout=seconds)
         if done:
             task.result()
-        return [] if done or self.mcp is None else self.mcp.connecting
+        if done or self.mcp is None:
+            return []
+        return [name for name in self.mcp.names if not self.told(name) and name not in self.failures]
 
     async def find(self, tool_id: str) -> Tool:
         """The tool, its server connected for it where need be; NotFound says why there is none, or which was meant."""

@@ -53,6 +53,9 @@ class McpDoor:
         self._known: list[Any] | None = None  # what clients have been told of the tools
         # The requests by which the client of a connection found tools.
         self._found_by: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+        self.has_one_client = False
+        """Whether all requests come from one client, as on standard input; in the era of 2026-07-28 each request is a
+        connection of its own, and nothing else says so."""
         if passed is not None:
             passed.ready = self._ready
         self._called = asyncio.Event()  # a tool was: it may have changed which there are
@@ -109,7 +112,7 @@ class McpDoor:
         meta = ctx.meta or {}
         key = meta.get(KEY)
         told = _teller(ctx) if meta.get("progress_token") is not None else None
-        found_by = self._found_by.setdefault(ctx.session._connection, {})
+        found_by = self._found_by.setdefault(self if self.has_one_client else ctx.session._connection, {})
         asked = Asked(key=key if isinstance(key, str) else None, on_progress=told, found_by=found_by)
         try:
             tool = await self.catalogue.find(params.name)
