@@ -142,22 +142,3 @@ def test_a_run_that_is_stopped_takes_the_group_of_its_server_along(tmp_path: Pat
             time.sleep(0.01)
         assert time.monotonic() - began < 1.5  # it was two seconds and more
         assert run.wait(SOON) == 130
-
-
-@pytest.mark.parametrize("turns", range(6))
-def test_a_start_that_is_cancelled_ends_at_once_and_leaves_no_process(turns: int, tmp_path: Path) -> None:
-    """However far it has come: asyncio alone waits for ever when its pipes are not connected yet."""
-    code = "import pathlib, os, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(600)"
-
-    async def case() -> None:
-        argv = [sys.executable, "-c", code, str(tmp_path / "pid")]
-        starting = asyncio.create_task(child.start(argv, dict(os.environ)))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(starting, 30)
-
-    asyncio.run(case())
-    if (tmp_path / "pid").exists():
-        assert gone(int((tmp_path / "pid").read_text()))

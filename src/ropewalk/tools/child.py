@@ -198,29 +198,18 @@ async def start(
     """Start a program with the descriptors `passed` besides its pipes. With `heard`, all that it writes to its
     standard output and error goes there, as (1 or 2, bytes). Raises FileNotFoundError, OSError or ValueError."""
     loop = asyncio.get_running_loop()
-    starting = loop.create_task(
-        loop.subprocess_exec(
-            lambda: _Wire(loop, heard),
-            *argv,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-            close_fds=True,
-            pass_fds=tuple(passed),
-        )
+    transport, wire = await loop.subprocess_exec(
+        lambda: _Wire(loop, heard),
+        *argv,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=dict(env),
+        cwd=cwd,
+        start_new_session=True,
+        close_fds=True,
+        pass_fds=tuple(passed),
     )
-    try:
-        transport, wire = await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        # Cancelled before it has connected the pipes, asyncio waits for ever: it gets the few milliseconds for that.
-        with contextlib.suppress(OSError, ValueError):
-            transport, _ = await starting
-            _signal_group(transport.get_pid(), signal.SIGKILL)
-            transport.close()
-        raise
     WATCHER.add(transport.get_pid())
     return Child(Process(transport, wire, loop), wire, transport)
 
