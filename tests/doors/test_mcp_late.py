@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp_project import ERAS, Served, served
 
 from ropewalk.app import App
@@ -75,6 +77,34 @@ def test_nobody_waits_for_a_late_server_and_its_tools_are_announced(served: Serv
             assert (await waiting).content[0].text == "fine"
             await until(lambda: "late__go" in lists[-1])  # by an announcement: nobody asked for a list
             assert await listed(mcp) == (["good__go", "good__second", "late__go", "late__second"], None)
+
+    within(90, case())
+
+
+def test_prompts_and_resources_of_a_late_server_are_announced(served: Served) -> None:
+    file = project(served)
+
+    async def case() -> None:
+        heard: list[str] = []
+
+        async def take(message: object) -> None:
+            heard.append(str(getattr(message, "method", "")))
+
+        config = served.config()
+        program = StdioServerParameters(
+            command=config["command"], args=config["args"], cwd=config["cwd"], env=os.environ | config["env"]
+        )
+        async with (
+            stdio_client(program) as (read, write),
+            ClientSession(read, write, message_handler=take) as session,
+        ):
+            capabilities = (await session.initialize()).capabilities
+            assert capabilities.prompts is not None
+            assert capabilities.prompts.list_changed
+            assert (await session.list_prompts()).prompts == []
+            file.touch()
+            await until(lambda: "notifications/resources/list_changed" in heard)
+            assert "notifications/prompts/list_changed" in heard
 
     within(90, case())
 

@@ -33,6 +33,7 @@ class Passed:
         self._app = app
         self.ready: Callable[[], Awaitable[None]] = _at_once
         """Waits at the start until servers have answered, for a short while."""
+        self._known: set[str] | None = None  # the servers whose prompts and resources clients have been given
         self._prompts: dict[str, tuple[str, str]] = {}  # server and name, by the name that clients see
         self._owners: dict[str, str] = {}  # of resources, by URI
 
@@ -45,6 +46,14 @@ class Passed:
             "on_list_resource_templates": self._list_templates,
             "on_read_resource": self._read_resource,
         }
+
+    def has_changed(self) -> bool:
+        """Return True once for each time that a server has come since clients were given a list."""
+        now = {server for server in self._servers if self._app.toolbox.has_listed(server)}
+        if self._known is None or now == self._known:
+            return False
+        self._known = now
+        return True
 
     @property
     def _servers(self) -> list[str]:
@@ -115,6 +124,8 @@ class Passed:
         await self.ready()
         toolbox = self._app.toolbox
         servers = [server for server in self._servers if toolbox.has_listed(server)]
+        if self._known is None:
+            self._known = set(servers)
         lists = await asyncio.gather(*(self._listed(server, method, field) for server in servers))
         return [(server, one) for server, listed in zip(servers, lists, strict=True) for one in listed]
 

@@ -56,6 +56,7 @@ class McpDoor:
         self.has_one_client = False
         """Whether all requests come from one client, as on standard input; in the era of 2026-07-28 each request is a
         connection of its own, and nothing else says so."""
+        self._passed = passed
         if passed is not None:
             passed.ready = self._ready
         self._called = asyncio.Event()  # a tool was: it may have changed which there are
@@ -72,7 +73,9 @@ class McpDoor:
         )
         self.server.middleware.append(self._note)
         # That the list changes is told in every handshake; the HTTP transport asks for the options itself.
-        options = partial(self.server.create_initialization_options, NotificationOptions(tools_changed=True))
+        passes = passed is not None
+        changes = NotificationOptions(tools_changed=True, prompts_changed=passes, resources_changed=passes)
+        options = partial(self.server.create_initialization_options, changes)
         self.server.create_initialization_options = options  # type: ignore[method-assign]
 
     @contextlib.asynccontextmanager
@@ -158,12 +161,15 @@ class McpDoor:
         return await call_next(ctx)
 
     async def _follow(self) -> None:
-        from mcp.shared.subscriptions import ToolsListChanged
+        from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._called.wait(), _LOOK)
             self._called.clear()
+            if self._passed is not None and self._passed.has_changed():
+                await self._announce(PromptsListChanged(), "notifications/prompts/list_changed")
+                await self._announce(ResourcesListChanged(), "notifications/resources/list_changed")
             if self._known is None:
                 continue  # nobody has a list that could be out of date
             try:
@@ -171,12 +177,15 @@ class McpDoor:
             except Exception:
                 log.exception("the tools could not be listed; the next look tries again")
                 continue
-            if now == self._known:
-                continue
-            self._known = now
-            await self._bus.publish(ToolsListChanged())  # the era of 2026-07-28
-            for connection in list(self._connections):  # the older ones
-                await connection.notify("notifications/tools/list_changed", None)
+            if now != self._known:
+                self._known = now
+                await self._announce(ToolsListChanged(), "notifications/tools/list_changed")
+
+    async def _announce(self, event: Any, method: str) -> None:
+        """Tell every client, of both eras, that a list has changed."""
+        await self._bus.publish(event)
+        for connection in list(self._connections):
+            await connection.notify(method, None)
 
     def _told(self) -> list[Any]:
         """What clients have been told of the tools, to see whether it still holds."""
