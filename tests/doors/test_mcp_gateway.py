@@ -34,8 +34,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def toml(**servers: list[str]) -> str:
-    return "".join(f"[mcp.{name}]\ncommand = {argv[0]!r}\nargs = {argv[1:]!r}\n" for name, argv in servers.items())
+def toml(offered: str = "", /, **servers: list[str]) -> str:
+    """A project with servers, which clients get in their first list however slow this machine is."""
+    tables = [f"[mcp.{name}]\ncommand = {argv[0]!r}\nargs = {argv[1:]!r}\n" for name, argv in servers.items()]
+    return "".join([*tables, "[mcp_server]\nwait_for_servers = 60\n", offered])
 
 
 def odd(*args: str) -> list[str]:
@@ -206,7 +208,7 @@ def test_no_token_or_header_of_the_client_goes_to_a_server_behind(served: Served
 def scale(served: Served, more: str = "") -> Path:
     """The project with a server `scale`; what it says stands in the file given back."""
     tools = served.write("scale.json", json.dumps([WEIGH, DIE]))
-    served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]) + more)
+    served.write("ropewalk.toml", toml(more, scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]))
     return tools
 
 
@@ -243,7 +245,7 @@ def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("listed", [100, 1])
 def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: Served, era: str, listed: int) -> None:
-    tools = scale(served, f"[mcp_server]\nmost_listed = {listed}\n")
+    tools = scale(served, f"most_listed = {listed}\n")
 
     async def case() -> None:
         await pin(served)
@@ -328,7 +330,7 @@ def map() -> object:
 
 
 def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
-    served.write("ropewalk.toml", toml(odd=odd()) + "[mcp_server]\nflows = ['flows/shout.yaml']\nmost_listed = 5\n")
+    served.write("ropewalk.toml", toml("flows = ['flows/shout.yaml']\nmost_listed = 5\n", odd=odd()))
     served.write("flows/shout.yaml", "kind: chain\nname: shout\nnodes: [{id: a, type: delay, delay: 1}]\n")
 
     async def case() -> None:

@@ -42,6 +42,10 @@ def _seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
+def _wait(value: Any) -> bool:
+    return _seconds(value) or (value == 0 and not isinstance(value, bool))
+
+
 def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
@@ -97,6 +101,7 @@ WORDS: Final[dict[Check, str]] = {
     _seconds: "a number of seconds above 0",
     _count: "a whole number above 0",
     _amount: "a whole number from 0",
+    _wait: "a number of seconds, 0 or more",
     _depth: f"a whole number from 1 to {MAX_DEPTH}",
     _flag: "true or false",
     _retention: "{days = 30, runs = 10000}, either of them, or false",
@@ -150,6 +155,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "gateway": _flag,
         "most_listed": _amount,
         "instructions": is_text,
+        "wait_for_servers": _wait,
     },
     "store": {"url": is_text, "sync": _sync, "engine": _engine, "retention": _retention},
     "workers": {

@@ -71,6 +71,11 @@ class McpServers:
         """The configured servers, in the order they were added."""
         return list(self._links)
 
+    @property
+    def connecting(self) -> list[str]:
+        """The servers that are being connected and have not answered yet."""
+        return [name for name, link in self._links.items() if link.is_connecting]
+
     def on_tools(self, callback: Callable[[str, list[Definition]], None]) -> None:
         """Have `callback(server_name, definitions)` called at each connect and each change of the list."""
         self._listeners.append(callback)
@@ -78,6 +83,10 @@ class McpServers:
     def tools(self, server_name: str) -> list[Definition]:
         """All tools the server listed last, every page; empty before the first connect."""
         return list(self._link(server_name).definitions)
+
+    def left_out(self, server_name: str) -> dict[str, str]:
+        """Return why tools that the server listed last are left out, by their names: they are malformed."""
+        return dict(self._link(server_name).left_out)
 
     async def connect(self, name: str | None = None) -> None:
         """Connect one server, or all at once.

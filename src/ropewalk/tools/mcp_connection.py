@@ -23,12 +23,15 @@ from ..values import Json
 from .child import Child, harmless
 from .mcp_config import ServerConfig, resolved
 from .mcp_definition import Definition, list_definitions
+from .mcp_dispatcher import Malformed, ProgressTokens, dispatcher
 from .mcp_http import LOST, UNDELIVERED, http_streams
 from .mcp_listing import Judge, Listing
 from .mcp_negotiation import LegacyOnly, follow_changes, negotiate
 from .mcp_process import spawn
 from .mcp_request import BrokenResult, NoAnswer, Request, ServerRefused, Undelivered
+from .mcp_sdk_logs import logged_as
 from .mcp_stdio import StdioStreams
+from .mcp_unreadable import Unreadable
 from .raw import RawResult, shortened
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class Connection:
         self.leaving = False  # the end is one we asked for
         self._owes = False  # the server has not answered since a request was given up
         self._on_tools, self._on_death = on_tools, on_death
+        self._progress, self.malformed = ProgressTokens(), Malformed()
         self._listing = Listing(config, judge, seen, self._publish)
         self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
         self._requests: set[Request] = set()
@@ -99,6 +103,7 @@ class Connection:
     # --- the owner task
 
     async def _own(self, delay: float) -> None:
+        logged_as(str(self.config))
         try:
             if delay:
                 await asyncio.sleep(delay)
@@ -126,8 +131,13 @@ class Connection:
 
         async with (
             self._transport() as (read, write),
-            ClientSession(read, write, message_handler=notice, client_info=_client_info()) as session,
+            ClientSession(
+                dispatcher=dispatcher(read, write, self._progress, self.malformed),
+                message_handler=notice,
+                client_info=_client_info(),
+            ) as session,
         ):
+            self.malformed.version = lambda: session.protocol_version
             failure = await self._handshake(session)
             if failure is None:
                 await self._serve_all(session)
@@ -186,6 +196,7 @@ class Connection:
             if self._streams is not None:
                 group.start_soon(self._watch, self._streams)
             while (request := await self._inbox.get()) is not None:
+                request.context.run(logged_as, str(self.config))
                 request.context.run(group.start_soon, self._serve, session, request)
             group.cancel_scope.cancel()
 
@@ -220,14 +231,22 @@ class Connection:
         await self._listing.admit(session, request.tool, request.args)
         request.sent = True
         try:
-            return await _call(session, request)
+            return await self._call(session, request)
         except MCPError as error:
             if error.error.code != HEADER_MISMATCH:
                 raise
         # The protocol's cure: the server wants headers made from a schema we must list first.
         self._listing.announce()
         await self._listing.admit(session, request.tool, request.args)
-        return await _call(session, request)
+        return await self._call(session, request)
+
+    async def _call(self, session: ClientSession, request: Request) -> Any:
+        token = self._progress.add(request.progress) if request.watched else None
+        try:
+            return await _call(session, request, token)
+        finally:
+            if token is not None:
+                self._progress.drop(token)
 
     async def _watch(self, streams: StdioStreams) -> None:
         """Notice the end of the process also when no call is waiting."""
@@ -274,6 +293,8 @@ class Connection:
         from mcp import MCPError
         from pydantic import ValidationError
 
+        if isinstance(error, MCPError) and (unreadable := _unreadable(error)) is not None:
+            return self._broken(*unreadable, tool, error)
         if isinstance(error, MCPError):  # what a client of ours is told of it, too
             error.error = _without(self._secrets, error.error)
         if isinstance(error, ToolError):
@@ -291,15 +312,26 @@ class Connection:
             text = self._told(f"{about}{error.error.message} (code {error.error.code})", ":", tail=False)
             failure = ServerRefused(text, code=error.error.code, data=error.error.data)
         elif isinstance(error, ValidationError):
-            text = f"{about}its answer is not what the protocol allows: {error.errors()[0].get('msg', error)}"
-            told = self._told(text, ":", tail=False)
-            received = harmless(self._secrets.hidden(shortened(error.errors()[0].get("input"))))
-            failure = BrokenResult(told, RawResult(False, text=received)) if tool else ServerRefused(told)
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.islower())
+            why = f"its answer is not what the protocol allows: {place + ': ' if place else ''}{first['msg']}"
+            return self._broken(why, shortened(first.get("input")), tool, error)
         elif isinstance(error, ServerRefused):
             failure = ServerRefused(self._told(str(error), ":", tail=False), code=error.code, data=error.data)
         else:
             failure = ConnectionError(self._told(f"{about}{str(error) or type(error).__name__}", ":"))
         failure.__cause__ = error
+        return failure
+
+    def _broken(self, why: str, sent: str, tool: str, cause: BaseException) -> ServerRefused:
+        """The failure of a request whose answer is none: it says what is wrong, and what the server sent."""
+        told = self._told(f"tool {tool!r}: {why}" if tool else why, ":", tail=False)
+        text = harmless(self._secrets.hidden(sent))
+        if tool:
+            failure: ServerRefused = BrokenResult(f"{told}; it sent: {text}", RawResult(False, text=text))
+        else:
+            failure = ServerRefused(f"{told}; it sent: {text}")
+        failure.__cause__ = cause
         return failure
 
     def _told(self, what: str, join: str = "", *, tail: bool = True) -> str:
@@ -314,17 +346,15 @@ class Connection:
         return re.sub(r"//[^/?#]*@", "//", self.config.url).partition("?")[0]
 
 
-async def _call(session: ClientSession, request: Request) -> Any:
+async def _call(session: ClientSession, request: Request, token: str | None) -> Any:
     """One tools/call. Not `Client.call_tool`: that one validates results with Python `re`."""
     import mcp_types as types
 
-    meta: Any = None if request.key is None else {"ropewalk/idempotencyKey": request.key}
-    params = types.CallToolRequestParams(name=request.tool, arguments=request.args, _meta=meta)
-    result = await session.send_request(
-        types.CallToolRequest(params=params),
-        _result_type(),
-        progress_callback=request.progress if request.watched else None,
-    )
+    meta: Any = {} if request.key is None else {"ropewalk/idempotencyKey": request.key}
+    if token is not None:
+        meta["progressToken"] = token
+    params = types.CallToolRequestParams(name=request.tool, arguments=request.args, _meta=meta or None)
+    result = await session.send_request(types.CallToolRequest(params=params), _result_type())
     if isinstance(result, types.InputRequiredResult):
         raise ServerRefused(f"tool {request.tool!r} asks for input from a user; this client gives none")
     return result
@@ -350,6 +380,21 @@ def _client_info() -> Any:
     import mcp_types as types
 
     return types.Implementation(name="ropewalk", version=version("ropewalk"))
+
+
+def _unreadable(error: MCPError) -> tuple[str, str] | None:
+    """Why an answer cannot be read, and its beginning, where the error takes the place of such an answer."""
+    message, data = error.error.message, error.error.data
+    if isinstance(data, Unreadable):
+        return f"its answer cannot be read: {message}", data
+    # The SDK's HTTP transport gives the words of pydantic, which quote the beginning and the end of what came.
+    if not message.startswith(("Failed to parse JSON response: ", "Failed to parse SSE message: ")):
+        return None
+    patterns = (r"^JSONRPCResponse\.(.*\n.*) \[type=", r"^ +(.*) \[type=")
+    why = next(filter(None, (re.search(pattern, message, re.MULTILINE) for pattern in patterns)), None)
+    sent = re.search(r"input_value=(.*), input_type=", message)
+    told = re.sub(r"\n +", ": ", why[1]) if why else message
+    return f"its answer cannot be read: {told}", sent[1] if sent else "nothing"
 
 
 def _is_closed(error: BaseException) -> bool:

@@ -6,18 +6,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import logging
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from ..errors import ConfigError
 from ..errors.given import install
 from ..values import Json
+from .child import harmless
 from .mcp_config import ServerConfig
 from .mcp_connection import Connection, copied
 from .mcp_definition import Definition
 from .mcp_listing import Judge
 
+log = logging.getLogger("ropewalk.mcp")
+
+_MOST_NAMED: Final = 5  # malformed tools in a line of the log
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _LEAVING: Final = 15.0  # seconds an owner may take to leave before it is cancelled
@@ -38,6 +44,8 @@ class Link:
     ) -> None:
         self.config = config
         self.definitions: tuple[Definition, ...] = ()
+        self.left_out: dict[str, str] = {}
+        """Why a tool that the server lists is not one of `definitions`, by name."""
         self.era: str | None = None
         self._failures, self._publish, self._judge = failures, publish, judge
         self._lost, self._on_lost = lost, on_lost
@@ -46,6 +54,11 @@ class Link:
         self._owners: dict[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = {}
         self._failed = 0
         self._not_before = 0.0
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether an attempt is in progress that has neither succeeded nor failed."""
+        return any(not line.opened.is_set() for line in self._lines.values())
 
     async def live(self, *, now: bool = False) -> Connection:
         """A usable connection of the running loop; callers share one attempt. After a failed
@@ -89,6 +102,10 @@ class Link:
 
     def _listed(self, line: Connection, definitions: tuple[Definition, ...]) -> None:
         self.definitions, self.era, self._failed = definitions, line.era, 0
+        left_out = line.malformed.taken()
+        if left_out and left_out != self.left_out:
+            log.warning("%s lists malformed tools, which are left out: %s", self.config, _in_words(left_out))
+        self.left_out = left_out
         self._failures.pop(self.config.name, None)
         self._publish(self.config.name, list(definitions))
 
@@ -108,6 +125,12 @@ class Link:
         for loop in [loop for loop in self._lines if loop.is_closed()]:
             self._lines.pop(loop).abandon()
             self._owners.pop(loop, None)
+
+
+def _in_words(left_out: dict[str, str]) -> str:
+    some = [f"{name} ({why})" for name, why in islice(left_out.items(), _MOST_NAMED)]
+    more = len(left_out) - len(some)
+    return harmless("; ".join(some) + (f"; and {more} more" if more else ""))
 
 
 async def leave(owners: set[asyncio.Task[None]]) -> None:

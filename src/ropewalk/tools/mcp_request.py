@@ -117,7 +117,7 @@ class Request:
         """Serving starts inside `scope`; `sent` is set when the request goes out."""
         self._scope = scope
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Take a progress notification; never waits for the caller."""
         self._progress.append(ProgressEvent(progress, total, message))
         self._wake.set()

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..values import MAX_BYTES
+from .mcp_unreadable import OpenRequests
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
+
+_MOST_GARBAGE: Final = 2**24  # bytes without a message in between; a server that prints more has no end to wait for
 
 
 class Reader(Protocol):
@@ -40,6 +43,8 @@ class StdioStreams:
         self.broken = ""
         self.ended = asyncio.Event()  # no further message will come
         self._outward: Any = None
+        self._open = OpenRequests()
+        self._printed = 0  # bytes of garbage since the last message
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -71,22 +76,34 @@ class StdioStreams:
         import anyio
         import mcp_types
         from mcp.shared.message import SessionMessage
+        from pydantic import ValidationError
 
         parse = mcp_types.jsonrpc_message_adapter.validate_json
         try:
             with inward:
                 async for line in self._lines():
-                    try:
-                        message = parse(line, by_name=False)
-                    except ValueError:
-                        if line.strip():
-                            self.garbage = line[:200].decode(errors="replace")
+                    if not self._open.may_read(line):
+                        self._keep(line)
                         continue
+                    try:
+                        message = self._open.received(parse(line, by_name=False))
+                        self._printed = 0
+                    except ValidationError as error:
+                        self._keep(line)
+                        message = self._open.failed(line, error)
+                        if message is None:
+                            continue
                     await inward.send(SessionMessage(message))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session is gone: nobody reads any more
         finally:
             self.ended.set()
+
+    def _keep(self, line: bytes) -> None:
+        """Remember garbage for the error text, and how much of it there was."""
+        self._printed += len(line) + 1
+        if line.strip():
+            self.garbage = line[:200].decode(errors="replace")
 
     async def _lines(self) -> AsyncIterator[bytes]:
         parts: list[bytes] = []
@@ -97,6 +114,10 @@ class StdioStreams:
                 parts.append(line)
                 yield b"".join(parts)
                 parts, size = [], 0
+            if self._printed > _MOST_GARBAGE:
+                self.broken = f"printed {_MOST_GARBAGE // 2**20} MiB that are not JSON-RPC, and no message"
+                return
+            await asyncio.sleep(0)  # a pipe that is never empty must not keep the loop from everything else
             parts.append(rest)
             size += len(rest)
             if size > MAX_BYTES:
@@ -109,6 +130,7 @@ class StdioStreams:
         writer = self._writer
         try:
             async for item in outward:
+                self._open.sent(item.message)
                 writer.write(_encoded(item))
                 await writer.drain()
         except OSError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,6 +77,8 @@ class Toolbox(Index):
         self._served: dict[str, set[str]] = {}
         self._seconds: dict[str, Json] = {}
         self._opening = threading.Lock()
+        self._connecting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
+        self._connecting = weakref.WeakKeyDictionary()
         self.register_all(tools)
         for name, config in _table(mcp, "mcp").items():
             self.add_mcp(name, config)
@@ -112,6 +115,10 @@ class Toolbox(Index):
         if self.mcp is not None and space in self.mcp.names:
             return space in self._served and space not in self.failures
         return self._providers is not None and space in self._providers.listed
+
+    def has_listed(self, server: str) -> bool:
+        """Return True if an MCP server has listed its tools, now or before it was lost."""
+        return server in self._served
 
     @property
     def spaces(self) -> set[str]:
@@ -225,6 +232,24 @@ class Toolbox(Index):
         servers = self.mcp.connect() if self.mcp is not None else asyncio.sleep(0)
         await asyncio.gather(servers, self._fetch())
 
+    async def connect_within(self, seconds: float | None) -> list[str]:
+        """Connect as `connect` does, but wait no longer than `seconds`. Calls at the same time share one attempt.
+
+        Returns:
+            The MCP servers that have not answered by then. They go on connecting, and their tools come when they
+            answer.
+        """
+        loop = asyncio.get_running_loop()
+        task = self._connecting.get(loop)
+        if task is None or task.done():
+            task = self._connecting[loop] = loop.create_task(self.connect())
+        done, _ = await asyncio.wait([task], timeout=seconds)
+        if done:
+            task.result()
+        if done or self.mcp is None:
+            return []
+        return [name for name in self.mcp.names if not self.told(name) and name not in self.failures]
+
     async def find(self, tool_id: str) -> Tool:
         """The tool, its server connected for it where need be; NotFound says why there is none, or which was meant."""
         if not isinstance(tool_id, str):
@@ -275,6 +300,10 @@ class Toolbox(Index):
 
     async def close(self) -> None:
         """End every connection. The tools stay registered."""
+        task = self._connecting.pop(asyncio.get_running_loop(), None)
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task])
         try:
             if self.mcp is not None:
                 await self.mcp.close()
@@ -301,6 +330,8 @@ class Toolbox(Index):
         for known in (self.failures, self.refused):
             for key in [key for key in known if key.startswith(f"{server}:")]:
                 del known[key]
+        if self.mcp is not None and server in self.mcp.names:
+            self.failures |= {f"{server}:{name}": why for name, why in self.mcp.left_out(server).items()}
         for definition in definitions:
             label = f"{server}:{_field(definition, 'name')}"
             try:

@@ -22,6 +22,7 @@ from .exits import DONE, FAILED, UsageError, explain
 from .given import some_words
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
+from .servers import all_connected
 from .session import needs_model, with_app
 from .streams import put
 from .table import duration, first_line
@@ -67,7 +68,7 @@ def chat(
         from ...claude.session import Session
 
         needs_model(app)
-        await app.connect()
+        await all_connected(app)
         tools = _named(app, tool)
         allowed = {one.id for one in _named(app, yes)} if yes else set()
         talk = _Talk(interrupts, json, prompt is None and sys.stdin.isatty())

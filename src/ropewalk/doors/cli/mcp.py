@@ -86,6 +86,7 @@ def mcp(
 
 def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     from ..mcp.catalogue import Catalogue
+    from ..mcp.finder import Finder
     from ..mcp.flows import Flows
     from ..mcp.passed import Passed
     from ..mcp.server import McpDoor
@@ -97,9 +98,10 @@ def _door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     places = [*served.flows, *(str(file.resolve()) for file in files)]
     flows = Flows(app, places, config.directory, stored=served.stored)
     others = [Tools(app, servers_only=not served.tools)] if served.tools or served.gateway else []
-    catalogue = Catalogue([flows], others, most_listed=served.most_listed)
+    catalogue = Catalogue(Finder(app), [flows], others, most_listed=served.most_listed)
     passed = Passed(app) if served.gateway else None
-    return McpDoor(catalogue, instructions=served.instructions, passed=passed)
+    patience = served.wait_for_servers
+    return McpDoor(catalogue, instructions=served.instructions, passed=passed, patience=patience)
 
 
 def _announce(url: str, token: str | None) -> None:

@@ -16,6 +16,7 @@ from .exits import UsageError
 from .given import read_input, read_pairs
 from .interrupts import Interrupts
 from .options import Input, Json, Project
+from .servers import all_connected
 from .session import directory, with_app
 from .table import columns, first_line
 
@@ -27,7 +28,7 @@ def ls(*, json: Json = False, project: Project = None) -> Answer:
     """List the tools that definitions can use; a server that cannot be reached is named with the reason."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        await app.connect()
+        await all_connected(app)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
         failures = {name: str(why) for name, why in app.toolbox.failures.items()}
         rows = [(t.id, first_line(t.description or "")) for t in tools]

@@ -217,6 +217,7 @@ class Tool(Open):
 class ToolList(BaseModel):
     tools: list[Tool]
     failures: dict[str, str] = Field(description="Why tools are missing, by the name of their server.")
+    connecting: list[str] = Field(description="Servers that have not answered yet; their tools are missing until then.")
 
 
 class Fit(Open):

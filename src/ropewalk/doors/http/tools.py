@@ -13,6 +13,7 @@ from . import shapes
 from .answers import Answer, Route, Served
 from .given import Asked
 
+_PATIENCE = 2.0  # seconds for servers to connect; one that says nothing must not hold up the answer
 ToolId = Annotated[str, Path(max_length=500, description="namespace:name, or a name.")]
 
 
@@ -27,12 +28,14 @@ router = APIRouter(prefix="/api/tools", tags=["tools"], route_class=Route, defau
 async def ls(
     app: Served, text: Annotated[str, Query(max_length=500, description="In id or description.")] = ""
 ) -> Answer:
-    """Every tool; servers that cannot be reached are in `failures` with the reason."""
-    await app.connect()
+    """Every tool. Servers that cannot be reached are in `failures` with the reason, and those that have not answered
+    yet in `connecting`: their tools are missing until they do."""
+    connecting = await app.toolbox.connect_within(_PATIENCE)
     wanted = text.casefold()
     tools = sorted(app.toolbox.list(), key=lambda t: str(t.id))
     listed = [t.to_dict() for t in tools if wanted in f"{t.id}\n{t.description or ''}".casefold()]
-    return Answer({"tools": listed, "failures": {name: str(why) for name, why in app.toolbox.failures.items()}})
+    failures = {name: str(why) for name, why in app.toolbox.failures.items()}
+    return Answer({"tools": listed, "failures": failures, "connecting": connecting})
 
 
 class Wanted(Asked):
@@ -43,8 +46,9 @@ class Wanted(Asked):
 
 @router.post("/select", summary="Select tools", response_model=shapes.Selection)
 async def select(given: Wanted, app: Served) -> Answer:
-    """The tools that fit a request, the best first, with how sure one can be of each and why."""
-    await app.connect()
+    """The tools that fit a request, the best first, with how sure one can be of each and why. Those of servers that
+    have not answered yet are not among them."""
+    await app.toolbox.connect_within(_PATIENCE)
     least: dict[str, Any] = {} if given.threshold is None else {"threshold": given.threshold}
     query = check_json(given.query, "query")
     # In a thread: the first request reads every tool.

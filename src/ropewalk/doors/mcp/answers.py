@@ -16,7 +16,7 @@ from ...content import about_of, parts_in, to_mcp
 from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ToolNotApproved, ValidationFailed
 from ...source import visible
 from ...told import RAN, has_run
-from ...tools.mcp_request import ServerRefused
+from ...tools.mcp_request import BrokenResult, ServerRefused
 from ...values import Json
 from .schemas import shown_value
 
@@ -96,6 +96,8 @@ def explained(name: str, error: Exception) -> Any:
 def _refused(error: ServerRefused) -> Any:
     from mcp import MCPError
 
+    if isinstance(error, BrokenResult):
+        return failed(str(error), {"kind": "BrokenResult", "ran": True})
     if isinstance(error.__cause__, MCPError):
         raise protocol_error(error) from error
     return failed(str(error), {"kind": "ServerRefused"})

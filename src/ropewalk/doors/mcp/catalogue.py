@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from .find import CALL, FIND, call_tool, find_tools
+from .finder import Finder
 from .names import unique_names
 from .offer import Offered, Source
 
@@ -14,7 +16,10 @@ class Catalogue:
     """The tools of some sources. Where there are more than `most_listed`, only those of `always` are listed as far as
     they fit, and `find_tools` and `call_tool` for the rest; every tool can be called by its name all the same."""
 
-    def __init__(self, always: Sequence[Source], others: Sequence[Source] = (), *, most_listed: int = 100) -> None:
+    def __init__(
+        self, finder: Finder, always: Sequence[Source], others: Sequence[Source] = (), *, most_listed: int = 100
+    ) -> None:
+        self.finder = finder
         self._always, self._others, self._most = tuple(always), tuple(others), most_listed
         self._version: Any = None
         self._tools: dict[str, Offered] = {}
@@ -23,8 +28,23 @@ class Catalogue:
 
     async def connect(self) -> None:
         """Reach what is needed to describe the tools."""
+        await asyncio.gather(*(source.connect() for source in (*self._always, *self._others)))
+
+    @property
+    def connecting(self) -> list[str]:
+        """The servers whose tools are missing, as they have not answered yet."""
+        return self.finder.connecting if self._others else []
+
+    async def find(self, name: str) -> Offered | None:
+        """Return what is called by a name, connecting only servers that it may come from; None where there is none.
+
+        Raises ConnectionError when such a server cannot be reached."""
+        found = self.tools.get(name) or self.withheld(name)
+        if found is not None:
+            return found
         for source in (*self._always, *self._others):
-            await source.connect()
+            await source.reach(name)
+        return self.tools.get(name) or self.withheld(name)
 
     @property
     def tools(self) -> dict[str, Offered]:
@@ -60,7 +80,7 @@ class Catalogue:
         listed = tools
         if len(tools) > self._most:
             first = always if len(always) <= self._most else []
-            listed = {FIND: find_tools(tools), CALL: call_tool(tools, withheld)}
+            listed = {FIND: find_tools(tools, self.finder), CALL: call_tool(self.find, tools, self.finder)}
             listed |= {names[one.id]: one for one in first}
         # The version of before the look: what changes meanwhile is seen next time.
         self._tools, self._listed, self._version = tools, listed, version

@@ -7,22 +7,23 @@ a request, with their schemas, the other calls one of them. The selector of `sel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 from ...select.options import THRESHOLD
-from ...select.selector import Selector
 from ...values import Json, closest
 from .answers import failed, given
+from .finder import Finder
 from .offer import Asked, Offered
 from .schemas import shown_input
+
+Find: TypeAlias = Callable[[str], Awaitable[Offered | None]]
+"""Gives what is called by a name."""
 
 FIND: Final = "find_tools"
 CALL: Final = "call_tool"
 _MOST: Final = 50
 _USUAL: Final = 8
-_THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
 _ROW: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
@@ -40,26 +41,18 @@ _OUTPUT: Final[dict[str, Json]] = {
         "total": {"type": "integer"},
         "fits": {"type": "boolean"},
         "note": {"type": "string"},
+        "connecting": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Servers that have not listed their tools yet.",
+        },
     },
     "required": ["tools", "total", "fits"],
 }
 
 
-def find_tools(tools: Mapping[str, Offered]) -> Offered:
+def find_tools(tools: Mapping[str, Offered], finder: Finder) -> Offered:
     """The tool that finds the others."""
-
-    @cache
-    def selector() -> Selector:
-        listed = tools.items()
-        cards = [
-            {"name": name, "description": one.description, "inputSchema": one.input_schema} for name, one in listed
-        ]
-        return Selector(cards)
-
-    def best(query: str, limit: int) -> list[tuple[str, float]]:
-        chosen = selector().select(query, maxResults=limit, threshold=_THRESHOLD)
-        return [(str(one["name"]), round(float(one["score"]), 2)) for one in chosen["results"]]
-
     names = (
         "the tools of this server by what you want to do; gives their names, descriptions and input schemas, best "
         "first, each with how sure one can be of it (score, 0 to 1), and says when none fits"
@@ -71,7 +64,10 @@ def find_tools(tools: Mapping[str, Offered]) -> Offered:
             return failed("query: say what you want to do", {"kind": "InvalidInput"})
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
             return failed(f"limit: a whole number from 1 to {_MOST}", {"kind": "InvalidInput"})
-        found = [(name, tools[name], score) for name, score in await asyncio.to_thread(best, query, limit)]
+        found = [
+            (name, tools[name], score) for name, score in await asyncio.to_thread(finder.best, tools, query, limit)
+        ]
+        finder.note(asked, query, [one.id for _, one, _ in found])
         rows = [
             {
                 "name": name,
@@ -82,11 +78,15 @@ def find_tools(tools: Mapping[str, Offered]) -> Offered:
             for name, one, score in found
         ]
         fits = any(score >= THRESHOLD for _, _, score in found)
-        said = {"tools": rows, "total": len(tools), "fits": fits}
+        said: dict[str, Json] = {"tools": rows, "total": len(tools), "fits": fits}
+        if connecting := finder.connecting:
+            said["connecting"] = connecting
         if fits:
             return given(said, _OUTPUT)
         near = "; those listed come nearest, and are probably not what is wanted" if found else ""
         note = f"no tool here fits this request (none has a score of {THRESHOLD:g} or more){near}"
+        if connecting:
+            note += f"; the tools of {', '.join(connecting)} are not known yet: ask again in a few seconds"
         return given({**said, "note": note}, _OUTPUT)
 
     return Offered(
@@ -107,19 +107,21 @@ def find_tools(tools: Mapping[str, Offered]) -> Offered:
     )
 
 
-def call_tool(tools: Mapping[str, Offered], withheld: Mapping[str, Offered]) -> Offered:
+def call_tool(find: Find, tools: Mapping[str, Offered], finder: Finder) -> Offered:
     """The tool that calls the others by name; its answers are theirs."""
 
     async def call(args: dict[str, Json], asked: Asked) -> Any:
-        name, arguments = args.get("name"), args.get("arguments", {})
-        tool = tools.get(name) or withheld.get(name) if isinstance(name, str) else None
+        name, arguments, request = args.get("name"), args.get("arguments", {}), args.get("request")
+        tool = await find(name) if isinstance(name, str) and name not in (FIND, CALL) else None
         if tool is None:
             near = closest(str(name), tools)
             hint = f"; did you mean {near}?" if near else f"; ask {FIND}"
             return failed(f"name: there is no tool {name!r}{hint}", {"kind": "NotFound"})
         if not isinstance(arguments, dict):
             return failed("arguments: an object, by the input schema of the tool", {"kind": "InvalidInput"})
-        return await tool.call(arguments, asked)
+        if request is not None and not (isinstance(request, str) and request.strip()):
+            return failed("request: the words that the tool was found by", {"kind": "InvalidInput"})
+        return await finder.call(tool, arguments, asked, request)
 
     return Offered(
         id=CALL,
@@ -130,6 +132,10 @@ def call_tool(tools: Mapping[str, Offered], withheld: Mapping[str, Offered]) -> 
             "properties": {
                 "name": {"type": "string", "description": f"As {FIND} gives it."},
                 "arguments": {"type": "object", "description": "By the input schema of that tool."},
+                "request": {
+                    "type": "string",
+                    "description": f"What the tool is called for: the query of {FIND}. Later searches learn from it.",
+                },
             },
             "required": ["name"],
         },

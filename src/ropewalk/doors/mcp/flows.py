@@ -6,6 +6,7 @@ that asks again after a crash gets the result of before.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -72,10 +73,11 @@ class Flows:
 
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
-        for file in self._files():
-            loaded = self._loaded(file)
-            if loaded is not None:
-                await self._app.connect_for(loaded.flow)
+        flows = [loaded.flow for file in self._files() if (loaded := self._loaded(file)) is not None]
+        await asyncio.gather(*map(self._app.connect_for, flows))
+
+    async def reach(self, name: str) -> None:
+        """Nothing: a flow is there without any server."""
 
     # --- which there are
 

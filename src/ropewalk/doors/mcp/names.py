@@ -23,7 +23,7 @@ def unique_names(
     `own`; the others, and those that are too long, end in a digest of their id. `taken` are names nobody gets.
     """
     asked = dict(wanted)
-    safe = {id: _OTHER.sub("_", name).strip("_") or "tool" for id, name in asked.items()}
+    safe = {id: safe_name(name).strip("_") or "tool" for id, name in asked.items()}
     exact = Counter(name for id, name in safe.items() if asked[id] == name)
     owned = Counter(name for id, name in safe.items() if asked[id] == name and id in own)
     known = Counter(safe.values())
@@ -34,6 +34,11 @@ def unique_names(
         alone = known[name] == 1 or (asked[id] == name and (exact[name] == 1 or mine))
         found[id] = name if alone and len(name) <= LONGEST and name not in blocked else _marked(id, name)
     return found
+
+
+def safe_name(name: str) -> str:
+    """Return a name with the characters that clients do not take replaced."""
+    return _OTHER.sub("_", name)
 
 
 def _marked(id: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
 from ...frozen import dataclass
@@ -13,9 +14,11 @@ from ...values import Json
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What comes with a call beside its arguments: `key` names it where a client may call again, `on_progress` is
-    there when the client wants to hear of progress."""
+    there when the client wants to hear of progress. `found_by` holds the requests by which this client found tools, by
+    their ids."""
 
     key: str | None = None
+    found_by: dict[str, str] = field(default_factory=dict)
     on_progress: Callable[[ProgressEvent], Awaitable[None]] | None = None
 
 
@@ -55,4 +58,8 @@ class Source(Protocol):
 
     async def connect(self) -> None:
         """Reach what it needs to describe itself; what cannot be reached is left out, never raised."""
+        ...
+
+    async def reach(self, name: str) -> None:
+        """Reach what a tool of this name may come from, and nothing else. What cannot be reached is raised."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...tools.mcp_request import ServerRefused
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ropewalk.mcp.server")
 
 _MOST_PAGES: Final = 100
+_PATIENCE: Final = 5.0  # seconds for one server's prompts or resources: it must not hold up those of the others
 _NOT_FOUND: Final = -32002  # before 2026-07-28; since then it is one of the parameters that is wrong
 
 
@@ -29,6 +31,9 @@ class Passed:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self.ready: Callable[[], Awaitable[None]] = _at_once
+        """Waits at the start until servers have answered, for a short while."""
+        self._known: set[str] | None = None  # the servers whose prompts and resources clients have been given
         self._prompts: dict[str, tuple[str, str]] = {}  # server and name, by the name that clients see
         self._owners: dict[str, str] = {}  # of resources, by URI
 
@@ -41,6 +46,14 @@ class Passed:
             "on_list_resource_templates": self._list_templates,
             "on_read_resource": self._read_resource,
         }
+
+    def has_changed(self) -> bool:
+        """Return True once for each time that a server has come since clients were given a list."""
+        now = {server for server in self._servers if self._app.toolbox.has_listed(server)}
+        if self._known is None or now == self._known:
+            return False
+        self._known = now
+        return True
 
     @property
     def _servers(self) -> list[str]:
@@ -107,30 +120,42 @@ class Passed:
         return list(dict.fromkeys(s for s, one in found if uri.startswith(one.uri_template.partition("{")[0])))
 
     async def _everywhere(self, method: str, field: str) -> list[tuple[str, Any]]:
-        """What every server lists; one that cannot be asked has nothing, and the log says why."""
-        servers = self._servers
+        """What every server lists that has connected; one that gives no answer has nothing, and the log says why."""
+        await self.ready()
+        toolbox = self._app.toolbox
+        servers = [server for server in self._servers if toolbox.has_listed(server)]
+        if self._known is None:
+            self._known = set(servers)
         lists = await asyncio.gather(*(self._listed(server, method, field) for server in servers))
         return [(server, one) for server, listed in zip(servers, lists, strict=True) for one in listed]
 
     async def _listed(self, server: str, method: str, field: str) -> list[Any]:
-        from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams
+        from mcp_types import METHOD_NOT_FOUND
 
         found: list[Any] = []
-        cursor: str | None = None
         try:
-            for _ in range(_MOST_PAGES):
-                params = PaginatedRequestParams(cursor=cursor)
-                page = await self._app.toolbox.mcp.ask(
-                    server, lambda session, params=params: getattr(session, method)(params=params), method
-                )
-                found += getattr(page, field)
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
+            async with asyncio.timeout(_PATIENCE):
+                await self._pages(server, method, field, found)
         except (ServerRefused, ConnectionError, TimeoutError) as error:
             if not isinstance(error, ServerRefused) or error.code != METHOD_NOT_FOUND:
-                log.warning("%s gave no %s: %s", server, field, error)
+                why = str(error) or f"no answer within {_PATIENCE:g} s"
+                log.warning("%s gave no %s: %s", server, field, why)
         return found
+
+    async def _pages(self, server: str, method: str, field: str, found: list[Any]) -> None:
+        """Add every page of a server's list to `found`."""
+        from mcp_types import PaginatedRequestParams
+
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            params = PaginatedRequestParams(cursor=cursor)
+            page = await self._app.toolbox.mcp.ask(
+                server, lambda session, params=params: getattr(session, method)(params=params), method
+            )
+            found += getattr(page, field)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     async def _ask(self, server: str, ask: Any, what: str) -> Any:
         from mcp import MCPError
@@ -142,3 +167,7 @@ class Passed:
             raise protocol_error(error) from error
         except (ConnectionError, TimeoutError) as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
+
+
+async def _at_once() -> None:
+    return

@@ -37,6 +37,7 @@ class Wire:
 
     async def serve(self, door: McpDoor) -> None:
         """Answer until the client closes its end, then what is under way is stopped."""
+        door.has_one_client = True
         loop = asyncio.get_running_loop()
         reader, writer = _Reader(loop), _Writer(loop, self._out)
         threading.Thread(target=reader.read_all, args=(self._in,), daemon=True, name="mcp stdin").start()

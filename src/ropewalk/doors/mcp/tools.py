@@ -18,6 +18,7 @@ from ...tools.tool import Tool, ToolBackend
 from ...values import Json
 from .answers import given, unmarked
 from .execution import Steps
+from .names import safe_name
 from .offer import Asked, Call, Offered
 from .schemas import shown_value
 
@@ -39,6 +40,15 @@ class Tools:
     async def connect(self) -> None:
         """Reach every server; why one cannot be reached is in `toolbox.failures`."""
         await self._app.connect()
+
+    async def reach(self, name: str) -> None:
+        """Connect the servers that have not listed their tools and whose name a tool of this name begins with."""
+        toolbox = self._app.toolbox
+        silent = [] if toolbox.mcp is None else [one for one in toolbox.mcp.names if not toolbox.told(one)]
+        owners = [server for server in silent if name.startswith(f"{safe_name(server)}__")]
+        await toolbox.connect_for(f"{server}:" for server in owners)
+        if owners and not any(map(toolbox.told, owners)):
+            raise ConnectionError("\n".join(toolbox.failures.get(server, f"{server}: closed") for server in owners))
 
     def offered(self) -> Iterator[Offered]:
         """One for each tool that can be called."""
