@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +46,8 @@ ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
 _TICKS_KEPT: Final = 86_400.0  # seconds: what was due is not due twice
 _AT_ONCE: Final = 500
+_PATIENCE: Final = 60.0  # seconds for which a patient client waits for a server that is away
+_AGAIN: Final = 0.2  # seconds between its attempts
 
 
 def package() -> Any:
@@ -99,8 +102,12 @@ def connections(where: Target, most: int) -> sqlalchemy.Engine:
 
 
 class Client:
-    """Puts runs in line, from any process; blocking, from one thread at a time or several. One that `is_patient` waits
-    for a server that is away; a worker's does not, since its heartbeat would stop meanwhile."""
+    """Queues work, from any process; blocking, safe from any thread.
+
+    Args:
+        where: The store.
+        is_patient: Wait for a server that is away. A worker does not: it has to notice that the server is away.
+    """
 
     def __init__(self, where: Target, *, is_patient: bool = True) -> None:
         self._where, self._is_patient = where, is_patient
@@ -111,16 +118,28 @@ class Client:
     def enqueue(
         self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = PRIORITY, delay: float = 0
     ) -> None:
-        """Once for each id: a second time changes nothing."""
+        """Queue one piece of work. Once for each id: a second time changes nothing."""
         self.enqueue_all(name, queue, {id: args}, priority=priority, delay=delay)
 
     def enqueue_all(
         self, name: str, queue: str, args: Mapping[str, Iterable[Any]], *, priority: int = PRIORITY, delay: float = 0
     ) -> None:
-        """The same for many, by id, in one transaction."""
-        from sqlalchemy.exc import DBAPIError
+        """Queue several pieces of work in one transaction.
 
-        given: dict[str, Any] = {
+        Args:
+            name: The workflow.
+            queue: The queue.
+            args: The arguments of each workflow, by id.
+            priority: From 1, which goes first, to `MOST`.
+            delay: Seconds until the work may be taken.
+
+        Raises:
+            StoreError: The server stayed away for longer than a patient client waits.
+            sqlalchemy.exc.SQLAlchemyError: The server is away, and this client is not patient.
+        """
+        from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
+
+        options: dict[str, Any] = {
             "workflow_name": name,
             "queue_name": queue,
             "app_version": code_version(),
@@ -128,34 +147,49 @@ class Client:
             "priority": priority,
             **({"delay_seconds": delay} if delay else {}),
         }
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._enqueue(options, queue, args)
+                return
+            except (OperationalError, InterfaceError, TimeoutError) as error:
+                if not self._is_patient:
+                    raise
+                if time.monotonic() > end:
+                    why = " ".join(str(error).split())
+                    away = f"{self._where.name}: the server was away for {_PATIENCE:g} s while work was being queued"
+                    raise StoreError(f"{away} ({why})") from error
+                time.sleep(_AGAIN)
+
+    def _enqueue(self, options: dict[str, Any], queue: str, args: Mapping[str, Iterable[Any]]) -> None:
         client = self.client
-        try:
-            with self._pool.begin() as connection:
-                for id, values in args.items():
-                    client.enqueue_in_transaction(connection, {**given, "workflow_id": id}, *values)
-                channel, said = message(self._where, News(PUT, 0, queue))
-                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
-        except DBAPIError:
-            if not self._is_patient:
-                raise
+        with self._pool.begin() as connection:
             for id, values in args.items():
-                client.enqueue({**given, "workflow_id": id}, *values)
+                client.enqueue_in_transaction(connection, {**options, "workflow_id": id}, *values)
+            channel, said = message(self._where, News(PUT, 0, queue))
+            connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
 
     @property
     def client(self) -> Any:
+        """The client of DBOS, made when it is first needed."""
         with self._lock:
             if self._client is None:
                 dbos = package()
                 quiet()
                 prepare(self._where)
-                self._pool = connections(self._where, 4)
-                self._client = dbos.DBOSClient(
-                    system_database_engine=self._pool,
-                    dbos_system_schema=schema_of(self._where),
-                    serializer=Json(),
-                    application_name=APPLICATION,
-                    retry_connection_errors=self._is_patient,
-                )
+                pool = connections(self._where, 4)
+                try:
+                    self._client = dbos.DBOSClient(
+                        system_database_engine=pool,
+                        dbos_system_schema=schema_of(self._where),
+                        serializer=Json(),
+                        application_name=APPLICATION,
+                        retry_connection_errors=self._is_patient,
+                    )
+                except BaseException:
+                    pool.dispose()
+                    raise
+                self._pool = pool
             return self._client
 
     def close(self) -> None:
