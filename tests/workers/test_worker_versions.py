@@ -8,7 +8,7 @@ import orjson
 
 from ropewalk.journal.fleet import Fleet
 from ropewalk.journal.postgres_session import target
-from ropewalk.workers.system import code_version
+from ropewalk.workers.dbos_adapter import code_version
 
 from .crew import Crew
 from .test_worker_runs import WHO

@@ -26,11 +26,11 @@ from ..tools.pace import Here
 from ..values import Json
 from .census import Places, places
 from .clockwork import Clockwork
+from .dbos_adapter import PRIORITY, prepare
 from .dispatches import Dispatches
 from .lines import unattended
 from .remote import RemoteEngine, postgres
 from .schedules import Schedules, check, run_id
-from .system import PRIORITY, prepare
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
