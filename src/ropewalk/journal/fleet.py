@@ -168,22 +168,6 @@ class Fleet:
         """Return True if owners of this run died repeatedly: it is to be executed apart from others."""
         return self.do(lambda s: is_suspect(s, run_id, self.recoveries))
 
-    def release(self, run_id: str) -> bool:
-        """Set a parked run free, with its deaths forgotten; False when it is not parked."""
-
-        def work(session: Session) -> bool:
-            found = fetch(
-                session,
-                "UPDATE run SET status = 'running', ended_at = NULL, error = NULL WHERE id = ? AND status = 'parked'"
-                " RETURNING seq",
-                (run_id,),
-            )
-            if found:
-                session.execute("DELETE FROM mishap WHERE run = ?", found[0])
-            return bool(found)
-
-        return bool(self.do(work))
-
     def statuses(self, ids: Iterable[str]) -> dict[str, str]:
         """Of these runs, those that there are."""
         return dict(self.do(lambda s: fetch(s, "SELECT id, status FROM run WHERE id = ANY(?)", (list(ids),))))

@@ -250,11 +250,7 @@ class Workers:
     def release(self, run_id: str) -> None:
         """Release a parked run, so that a worker or a server continues it. Raise NotFound when it is not parked."""
         store = self._app.store
-        if isinstance(store, PostgresStore) and self._app.distributed:
-            released = self.fleet.release(run_id)
-        else:
-            released = isinstance(store, RecoveryStore) and store.release_parked(run_id)
-        if not released:
+        if not (isinstance(store, RecoveryStore) and store.release_parked(run_id)):
             row = self._app.store.get_run(run_id)
             why = f"it is {row.status}" if row is not None else None
             raise NotFound("parked run", run_id, why=why)
