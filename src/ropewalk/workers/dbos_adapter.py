@@ -52,6 +52,8 @@ ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
 _TICKS_KEPT: Final = 86_400.0  # seconds: what was due is not due twice
 _AT_ONCE: Final = 500
+_CONNECTIONS: Final = 4  # of a client
+_BUSY: Final = 5.0  # seconds for which it waits for one of them
 _PATIENCE: Final = 60.0  # seconds for which a patient client waits for a server that is away
 _AGAIN: Final = 0.2  # seconds between its attempts
 
@@ -92,8 +94,14 @@ class Json:
         return "ropewalk_json"
 
 
-def connections(where: Target, most: int) -> sqlalchemy.Engine:
-    """Connections to the store's database for DBOS."""
+def connections(where: Target, most: int, patience: float = 30.0) -> sqlalchemy.Engine:
+    """Make a pool of connections to the store's database for DBOS.
+
+    Args:
+        where: The store.
+        most: The number of connections.
+        patience: Seconds to wait for a connection when all are in use.
+    """
     import sqlalchemy
 
     def connect() -> Any:
@@ -103,7 +111,12 @@ def connections(where: Target, most: int) -> sqlalchemy.Engine:
         return made
 
     return sqlalchemy.create_engine(
-        "postgresql+psycopg://", creator=connect, pool_size=most, max_overflow=0, pool_pre_ping=True
+        "postgresql+psycopg://",
+        creator=connect,
+        pool_size=most,
+        max_overflow=0,
+        pool_timeout=patience,
+        pool_pre_ping=True,
     )
 
 
@@ -168,12 +181,18 @@ class Client:
                 time.sleep(_AGAIN)
 
     def _enqueue(self, options: dict[str, Any], queue: str, args: Mapping[str, Iterable[Any]]) -> None:
-        client = self.client
-        with self._pool.begin() as connection:
+        client, pool = self.client, self.pool
+        with pool.begin() as connection:
             for id, values in args.items():
                 client.enqueue_in_transaction(connection, {**options, "workflow_id": id}, *values)
             channel, said = message(self._where, News(PUT, 0, queue))
             connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
+
+    @property
+    def pool(self) -> Any:
+        """The connections of the client."""
+        self.client  # noqa: B018 - makes them
+        return self._pool
 
     @property
     def client(self) -> Any:
@@ -183,7 +202,7 @@ class Client:
                 dbos = package()
                 quiet()
                 prepare(self._where)
-                pool = connections(self._where, 4)
+                pool = connections(self._where, _CONNECTIONS, _BUSY)
                 try:
                     self._client = _client(dbos, self._where, pool, retry_connection_errors=self._is_patient)
                 except BaseException:

@@ -115,16 +115,23 @@ class Pulse:
         return start_heart(self._fleet, self._id, self._about, self._longest)
 
     def _listen(self) -> None:
-        assert self._heart is not None
         while not self._ended.is_set():
-            for reading in self._heart.answer(self._fleet.lease / _STEPS / 2):
-                self._read(reading)
-            if culprit := self._blocked.look():
-                log.warning("%s", culprit)
-            if self._heart.has_ended() and not self._ended.is_set():
-                log.warning("the heartbeat process of this worker has ended; starting another one")
-                self._heart.close()
-                self._heart = self._start_heart()
+            try:
+                self._listen_once()
+            except Exception:  # without this thread the worker would never again be sure of its runs
+                log.exception("could not read the heartbeat; trying again")
+                self._ended.wait(self._fleet.lease / _STEPS)
+
+    def _listen_once(self) -> None:
+        assert self._heart is not None
+        for reading in self._heart.answer(self._fleet.lease / _STEPS / 2):
+            self._read(reading)
+        if culprit := self._blocked.look():
+            log.warning("%s", culprit)
+        if self._heart.has_ended() and not self._ended.is_set():
+            log.warning("the heartbeat process of this worker has ended; starting another one")
+            self._heart.close()
+            self._heart = self._start_heart()
 
     def _read(self, reading: Reading) -> None:
         if isinstance(reading, Beat):
@@ -175,10 +182,18 @@ class Pulse:
                 # While the database is away the heartbeat says so.
                 level = logging.WARNING if failures == _PATIENT and self._away_since is None else logging.DEBUG
                 log.log(level, "could not look for dead workers; trying again: %s", " ".join(str(error).split()))
+            except Exception:  # without this thread nobody would take over the runs of dead workers
+                failures += 1
+                log.log(
+                    logging.ERROR if failures == 1 else logging.DEBUG,
+                    "could not look for dead workers; trying again",
+                    exc_info=True,
+                )
 
 
 def driver_errors() -> tuple[type[Exception], ...]:
-    """What may be raised while the server is away, by psycopg and by what DBOS stands on."""
-    from sqlalchemy.exc import DBAPIError
+    """Return what may be raised while the server is away or has no connection left: by psycopg, and by SQLAlchemy, on
+    which DBOS stands."""
+    from sqlalchemy.exc import DBAPIError, TimeoutError
 
-    return (driver().Error, DBAPIError)
+    return (driver().Error, DBAPIError, TimeoutError)
