@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from reliability_tools import value_of
 
-_SHORT_MS: Final = 20
-_LONG_MS: Final = 500
-_LONG_SHARE: Final = 0.1  # so that every fault finds steps in progress
+_LENGTHS: Final = [(0.897, (1, 20)), (0.1, (20, 500)), (0.003, (6000, 12000))]
+"""Shares of steps, and between how many milliseconds they take. Every fault finds steps in progress, and some take
+longer than any outage or pause."""
 
 
 @dataclass
@@ -44,8 +44,8 @@ class Case:
     def node(self, id: str, key: str, inputs: object, rnd: random.Random) -> dict[str, Any]:
         """Return a node that calls one of the tools."""
         called = rnd.choice(["step", "step", "thread_step"])
-        ms = rnd.randint(1, _LONG_MS if rnd.random() < _LONG_SHARE else _SHORT_MS)
-        params = {"run": self.run, "key": key, "inputs": inputs, "ms": ms}
+        [(least, most)] = rnd.choices([length for _, length in _LENGTHS], [share for share, _ in _LENGTHS])
+        params = {"run": self.run, "key": key, "inputs": inputs, "ms": rnd.randint(least, most)}
         return {"id": id, "type": "tool", "tool": called, "params": params}
 
 
