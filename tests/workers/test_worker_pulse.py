@@ -12,10 +12,12 @@ import pytest
 import sqlalchemy.exc
 
 from ropewalk.config import Workplace
+from ropewalk.errors import Fenced
 from ropewalk.journal import NewRun
-from ropewalk.journal.fleet import Fleet
+from ropewalk.journal.fleet import BEAT, Fleet
+from ropewalk.journal.lease import me
 from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.postgres_session import target
+from ropewalk.journal.postgres_session import Session, target
 from ropewalk.workers import dbos_adapter
 from ropewalk.workers.dispatches import Dispatches
 from ropewalk.workers.pulse import Pulse, driver_errors
@@ -35,13 +37,13 @@ async def until(holds: Callable[[], bool], most: float = 60) -> None:
         await asyncio.sleep(0.05)
 
 
-def pulse_of(fleet: Fleet, round_: Callable[[], object]) -> Pulse:
+def pulse_of(
+    fleet: Fleet, round_: Callable[[], object] = lambda: None, lost: Callable[[bool], None] = lambda _: None
+) -> Pulse:
     def look() -> None:
         round_()
 
-    return Pulse(
-        fleet, "one", {"queues": []}, longest_block=60, lost=lambda _: None, reaped=lambda _: None, round_=look
-    )
+    return Pulse(fleet, "one", {"queues": []}, longest_block=60, lost=lost, reaped=lambda _: None, round_=look)
 
 
 @pytest.mark.anyio
@@ -99,3 +101,56 @@ async def test_an_unexpected_error_ends_neither_thread(postgres_url: str, caplog
         await asyncio.to_thread(pulse.stop)
     told = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.message for record in told] == ["could not look for dead workers; trying again"]
+
+
+@pytest.mark.anyio
+async def test_a_worker_hears_that_it_was_given_up_if_the_first_answer_was_lost(postgres_url: str) -> None:
+    """Its heartbeat made its row again, and the server crashed before it answered: the next heartbeat finds a row."""
+    PostgresStore(postgres_url).close()
+    losses: list[bool] = []
+    pulse = pulse_of(Fleet(target(postgres_url), lease=0.5), lost=losses.append)
+    pulse.start()
+    try:
+        await asyncio.sleep(0.5)
+        assert losses == []
+
+        def give_up(session: Session) -> None:
+            session.execute("DELETE FROM worker WHERE id = 'one'")
+            session.execute(BEAT, ("one", me().dump(), "{}"))
+
+        others = Fleet(target(postgres_url))
+        await asyncio.to_thread(others.do, give_up)
+        others.close()
+        await until(lambda: bool(losses))
+        before = pulse.until
+        await until(lambda: pulse.until > before)  # and works on as if it were new
+        assert len(losses) == 1
+    finally:
+        await asyncio.to_thread(pulse.stop)
+
+
+@pytest.mark.anyio
+async def test_nothing_begins_between_being_sure_again_and_hearing_of_the_loss(postgres_url: str) -> None:
+    """The loop is busy as the worker is given up: what is ready to go on before it hears of that must wait."""
+    PostgresStore(postgres_url).close()
+    heard: list[str] = []
+    pulse = pulse_of(Fleet(target(postgres_url), lease=0.5), lost=lambda _: heard.append("lost"))
+    pulse.start()
+
+    async def go_on() -> None:
+        try:
+            await pulse.renewed("x")
+            heard.append("began")
+        except Fenced:
+            heard.append("fenced")
+
+    try:
+        task = asyncio.create_task(go_on())  # ready before the loss is
+        others = Fleet(target(postgres_url))
+        others.do(lambda s: s.execute("DELETE FROM worker WHERE id = 'one'"))
+        others.close()
+        time.sleep(3)  # noqa: ASYNC251 - a tool that holds the loop, while the thread hears of the loss
+        await task
+    finally:
+        await asyncio.to_thread(pulse.stop)
+    assert heard == ["lost", "fenced"]
