@@ -19,8 +19,8 @@ from ropewalk.journal.postgres_session import target
 from ropewalk.workers.heart import Beat, start_heart
 
 fleet = Fleet(target(sys.argv[1]), 1.0)
-fleet.beat("w", "{}")
-heart = start_heart(fleet, "w", "{}", 600.0)
+began = fleet.beat("w", "{}")
+heart = start_heart(fleet, "w", "{}", began, 600.0)
 while True:
     for reading in heart.answer(0.1):
         if isinstance(reading, Beat):

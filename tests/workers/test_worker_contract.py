@@ -1,25 +1,31 @@
-"""What Ropewalk relies on in DBOS: the installed release has it, and one that lacks it is refused by name."""
+"""What Ropewalk relies on in DBOS: the installed release has it, one that lacks any of it is refused by name, and
+nothing else of DBOS is used."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import tomllib
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import dbos
-import dbos._core
-import dbos._sys_db
 import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.workers import contract
-from ropewalk.workers.system import package
+from ropewalk.workers.dbos_adapter import package
 
 from .crew import Crew
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "ropewalk"
+ADAPTER = SOURCE / "workers" / "dbos_adapter.py"
+CLASSES = {**contract.PUBLIC, **contract.PRIVATE}
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +33,15 @@ def _checked_again() -> Iterator[None]:
     contract.check_package.cache_clear()
     yield
     contract.check_package.cache_clear()
+
+
+def owner_of(path: str) -> tuple[Any, str]:
+    """What has the name at the end of the path: the package, a module or a class of DBOS."""
+    found: Any = dbos
+    *way, name = path.split(".")
+    for step in way:
+        found = getattr(found, step)
+    return found, name
 
 
 def test_the_pinned_minor_version_is_the_one_that_is_tested() -> None:
@@ -42,48 +57,157 @@ def test_the_installed_release_has_all_of_it() -> None:
     contract.check_package()
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "said"),
-    [
-        (dbos.DBOSClient, "cancel_workflows", "DBOSClient.cancel_workflows"),
-        (dbos.DBOSClient, "enqueue_in_transaction", "DBOSClient.enqueue_in_transaction"),
-        (dbos.DBOS, "listen_queues", "DBOS.listen_queues"),
-        (dbos._sys_db.SystemDatabase, "get_queue", "dbos._sys_db.SystemDatabase.get_queue"),
-        (dbos._core.ActiveWorkflowById, "count_for_queue", "dbos._core.ActiveWorkflowById.count_for_queue"),
-    ],
-)
-def test_a_release_that_lacks_something_is_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, said: str
-) -> None:
+@pytest.mark.parametrize("path", CLASSES)
+def test_a_release_that_lacks_a_name_is_refused_by_it(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    owner, name = owner_of(path)
     monkeypatch.delattr(owner, name)
-    with pytest.raises(StoreError, match=re.escape(said)) as refused:
+    with pytest.raises(StoreError, match=rf"lacks .*\b{re.escape(path)}\b") as refused:
         package()
     assert f"DBOS {version('dbos')} lacks" in str(refused.value)
     assert "pip install 'dbos==3.4.*'" in str(refused.value)
 
 
-def test_a_parameter_that_has_another_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def create(*, url: str) -> None:
-        raise AssertionError(url)
+@pytest.mark.parametrize(
+    ("path", "parameter"),
+    [(path, parameter) for path, parameters in CLASSES.items() for parameter in parameters],
+)
+def test_a_release_that_renamed_a_parameter_is_refused_by_it(
+    monkeypatch: pytest.MonkeyPatch, path: str, parameter: str
+) -> None:
+    owner, name = owner_of(path)
+    real = getattr(owner, name)
+    signature = inspect.signature(real)
+    kept = [one for one in signature.parameters.values() if one.name != parameter]
 
-    monkeypatch.setattr(dbos._sys_db.SystemDatabase, "create", create)
-    with pytest.raises(StoreError, match=r"the parameter schema of dbos\._sys_db\.SystemDatabase\.create"):
+    def renamed(*args: Any, **more: Any) -> None:
+        raise AssertionError
+
+    renamed.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    monkeypatch.setattr(owner, name, staticmethod(renamed) if isinstance(owner, type) else renamed)
+    with pytest.raises(StoreError, match=f"the parameter {parameter} of {re.escape(path)}"):
         contract.check_package()
 
 
-def test_queues_the_instance_and_columns_are_checked() -> None:
-    for check in (contract.check_queue, contract.check_instance):
-        with pytest.raises(StoreError, match=r"Queue\._limiter|DBOS\(\)\._sys_db"):
-            check(object())
-    with pytest.raises(StoreError, match="the column executor_id of workflow_status"):
-        contract.check_columns(contract.COLUMNS - {"executor_id"})  # type: ignore[arg-type]
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in contract.KEYS.items() for key in keys])
+def test_a_release_that_renamed_a_key_is_refused_by_it(monkeypatch: pytest.MonkeyPatch, name: str, key: str) -> None:
+    monkeypatch.delitem(getattr(dbos, name).__annotations__, key)
+    with pytest.raises(StoreError, match=f"the key {key} of {name}"):
+        contract.check_package()
 
 
-def test_a_worker_with_such_a_release_ends_with_the_reason(crew: Callable[..., Crew]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in contract.OF_INSTANCES.items() for name in names]
+)
+def test_an_instance_that_lacks_an_attribute_is_refused_by_it(kind: str, name: str) -> None:
+    others = {other: None for other in contract.OF_INSTANCES[kind] if other != name}
+    with pytest.raises(StoreError, match=rf"{kind}\(\)\.{name}"):
+        contract.check_instance(kind, SimpleNamespace(**others))
+
+
+@pytest.mark.parametrize("column", sorted(contract.COLUMNS))
+def test_a_table_that_lacks_a_column_is_refused_by_it(column: str) -> None:
+    with pytest.raises(StoreError, match=f"the column {column} of workflow_status"):
+        contract.check_columns(set(contract.COLUMNS - {column}))
+
+
+LACKING = {
+    "DBOSClient.resume_workflows": "del dbos.DBOSClient.resume_workflows",
+    "DBOS()._active_workflows_set": """
+real = dbos.DBOS.__init__
+@functools.wraps(real)
+def init(self, **more):
+    real(self, **more)
+    self._running = self.__dict__.pop("_active_workflows_set", None)
+dbos.DBOS.__init__ = init""",
+    "DBOSClient()._sys_db": """
+real = dbos.DBOSClient.__init__
+@functools.wraps(real)
+def init(self, **more):
+    real(self, **more)
+    self._database = self.__dict__.pop("_sys_db", None)
+    self.destroy = lambda: None
+dbos.DBOSClient.__init__ = init""",
+    "Queue()._worker_concurrency": """
+real = dbos.DBOS.register_queue.__func__
+@functools.wraps(real)
+def register_queue(kind, *words, **more):
+    queue = real(kind, *words, **more)
+    del queue._worker_concurrency
+    return queue
+dbos.DBOS.register_queue = classmethod(register_queue)""",
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_worker_with_such_a_release_ends_with_the_reason(crew: Callable[..., Crew], name: str) -> None:
     scene = crew()
-    (scene.folder / "tools.py").write_text(
-        (scene.folder / "tools.py").read_text() + "\nimport dbos\ndel dbos.DBOSClient.resume_workflows\n"
-    )
+    tools = scene.folder / "tools.py"
+    tools.write_text(f"{tools.read_text()}\nimport dbos, functools\n{LACKING[name]}\n")
     done = scene.run("worker")
     assert done.code != 0
-    assert "DBOSClient.resume_workflows" in done.err
+    assert f"DBOS {version('dbos')} lacks what Ropewalk relies on: {name};" in done.err
+
+
+# --- nothing else is used -----------------------------------------------------------------
+
+
+def private_names() -> set[str]:
+    """The last parts of private paths, and the attributes of instances."""
+    paths = {path.split(".")[-1] for path in contract.PRIVATE}
+    return paths | {name for names in contract.OF_INSTANCES.values() for name in names}
+
+
+def uses_of_dbos(tree: ast.Module) -> Iterator[str]:
+    """Imports of DBOS, mentions of its private names, and its table in SQL."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name.split(".")[0] == "dbos")
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "dbos":
+            yield str(node.module)
+        elif isinstance(node, ast.Attribute) and node.attr in private_names():
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ".workflow_status" in node.value:
+            yield "workflow_status"
+
+
+def test_only_the_adapter_uses_dbos() -> None:
+    used = {
+        str(path.relative_to(SOURCE)): found
+        for path in SOURCE.rglob("*.py")
+        if path != ADAPTER and (found := list(uses_of_dbos(ast.parse(path.read_text()))))
+    }
+    assert used == {}
+
+
+def test_the_adapter_uses_all_that_is_listed_and_no_other_private_name() -> None:
+    tree = ast.parse(ADAPTER.read_text())
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    own |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_of_self(node)}
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert {name for name in used - own if name.startswith("_")} == {
+        name for name in private_names() if name.startswith("_")
+    }
+    assert private_names() <= used
+    text = "".join(path.read_text() for path in SOURCE.glob("workers/*.py"))
+    unused = [path for path in contract.PUBLIC if not re.search(rf"\b{path.split('.')[-1]}\b", text)]
+    assert unused == []
+    parameters = {name for names in [*CLASSES.values(), *contract.KEYS.values()] for name in names}
+    assert [name for name in sorted(parameters) if not re.search(rf"\b{name}\b", text)] == []
+    assert [name for name in contract.COLUMNS if not re.search(rf"\b{name}\b", ADAPTER.read_text())] == []
+
+
+def is_of_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import dbos",
+        "from dbos._sys_db import SystemDatabase",
+        "client._sys_db.run_migrations()",
+        'query = "SELECT 1 FROM ropewalk_dbos.workflow_status"',
+    ],
+)
+def test_a_file_that_uses_dbos_is_found(line: str) -> None:
+    assert list(uses_of_dbos(ast.parse(line)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from postgres_server import PostgresServer, fresh
+from ropewalk import App
 from ropewalk.journal.postgres_session import Session, target
 
 from .crew import Crew, kill
@@ -151,3 +153,26 @@ def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Cr
         assert scene.pids("last") != [lonely.pid]
     finally:
         cable.close()
+
+
+def test_submit_waits_for_a_server_that_is_away(scene: Crew, postgres_server: PostgresServer) -> None:
+    """At any moment of an outage, and once for each id."""
+
+    async def submit() -> dict[str, int]:
+        async with App.open(str(scene.folder), store=scene.url) as app:
+            source = str(scene.folder / "chain.yaml")
+            await app.submit(source, run_id="before")
+            tasks = []
+            for number in range(12):
+                tasks.append(asyncio.create_task(app.submit(source, run_id=f"r{number}")))
+                await asyncio.sleep(0.01 * (number % 3))
+                if number == 4:
+                    postgres_server.down(signal.SIGQUIT)
+            await asyncio.sleep(2)
+            assert not all(task.done() for task in tasks)
+            postgres_server.up()
+            assert [await task for task in tasks] == [f"r{number}" for number in range(12)]
+            return dict((await asyncio.to_thread(app.workers.places)).counts)
+
+    counts = asyncio.run(submit())
+    assert (counts["queued"], sum(counts.values())) == (13, 13)

@@ -8,7 +8,7 @@ import orjson
 
 from ropewalk.journal.fleet import Fleet
 from ropewalk.journal.postgres_session import target
-from ropewalk.workers.system import code_version
+from ropewalk.workers.dbos_adapter import code_version
 
 from .crew import Crew
 from .test_worker_runs import WHO
@@ -19,9 +19,10 @@ def test_doctor_and_runs_show_name_the_other_version(crew: Callable[..., Crew]) 
     (scene.folder / "go").touch()
     scene.submit("chain.yaml", "--id", "x")
     others = Fleet(target(scene.url), lease=600)
-    others.beat("other", orjson.dumps({"concurrency": 1, "queues": ["default"], "version": "ropewalk-7"}).decode())
+    about = orjson.dumps({"concurrency": 1, "queues": ["default"], "version": "ropewalk-7"}).decode()
     try:
         for words in (["runs", "show", "x"], ["doctor"]):
+            others.beat("other", about)
             done = scene.run(*words)
             assert "Ropewalk 7.x and this is 0.x" in done.out, done
         assert code_version() == "ropewalk-0"

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 BEAT: Final = """
     INSERT INTO worker (id, owner, began, beat, about) VALUES (?1, ?2, clock_timestamp(), clock_timestamp(), ?3)
-    ON CONFLICT (id) DO UPDATE SET beat = clock_timestamp() RETURNING xmax = 0
+    ON CONFLICT (id) DO UPDATE SET beat = clock_timestamp() RETURNING EXTRACT(EPOCH FROM began)::text
 """
 # A heartbeat process writes this when its worker has died: nobody has to wait for the lease.
 FAREWELL: Final = "UPDATE worker SET beat = 'epoch' WHERE id = ?1"
@@ -88,10 +88,14 @@ class Fleet:
 
     # --- workers --------------------------------------------------------------------------
 
-    def beat(self, id: str, about: str) -> bool:
-        """Say that this worker is alive; True when nobody knew it, which is so at its first beat, and
-        when it has been given up meanwhile."""
-        return bool(self.do(lambda s: fetch(s, BEAT, (id, me().dump(), about)))[0][0])
+    def beat(self, id: str, about: str) -> str:
+        """Record that this worker is alive.
+
+        Returns:
+            When its row was made. If that changes, others have given the worker up meanwhile. Unlike an answer that
+            says so once, it is still known if the answer to one heartbeat is lost.
+        """
+        return str(self.do(lambda s: fetch(s, BEAT, (id, me().dump(), about)))[0][0])
 
     def pardon(self, runs: Sequence[int]) -> None:
         """Take back one death of each run: their worker lives, and was only cut off from the database."""
@@ -167,22 +171,6 @@ class Fleet:
     def is_suspect(self, run_id: str) -> bool:
         """Return True if owners of this run died repeatedly: it is to be executed apart from others."""
         return self.do(lambda s: is_suspect(s, run_id, self.recoveries))
-
-    def release(self, run_id: str) -> bool:
-        """Set a parked run free, with its deaths forgotten; False when it is not parked."""
-
-        def work(session: Session) -> bool:
-            found = fetch(
-                session,
-                "UPDATE run SET status = 'running', ended_at = NULL, error = NULL WHERE id = ? AND status = 'parked'"
-                " RETURNING seq",
-                (run_id,),
-            )
-            if found:
-                session.execute("DELETE FROM mishap WHERE run = ?", found[0])
-            return bool(found)
-
-        return bool(self.do(work))
 
     def statuses(self, ids: Iterable[str]) -> dict[str, str]:
         """Of these runs, those that there are."""

@@ -2,7 +2,8 @@
 
 When a process dies, any of its runs may be why. Each of them is counted, but only a run that was alone with its parts
 is blamed for it: deaths with others make it a suspect and no more. Workers execute a suspect apart from all else, until
-it records something or its owner dies again; so the culprit is parked and the others end.
+it records something or its owner dies again; so the culprit is parked and the others end. Servers do not execute
+suspects apart, and blame every run of a process that died.
 """
 
 from __future__ import annotations
@@ -13,66 +14,69 @@ from typing import Final
 
 import orjson
 
-from .connection import fetch
+from .connection import AMONG, Connection, fetch, numbers
 from .lease import Owner
-from .postgres_session import Session
 
 SUSPECT: Final = 2
 """Deaths with other runs after which a run is executed apart. One death is mostly chance: a restart, a lost host."""
 
-_ROOTS: Final = """
+_ROOTS: Final = f"""
     WITH RECURSIVE climb (seq, top, parent) AS (
-        SELECT seq, seq, parent FROM run WHERE seq = ANY(?)
+        SELECT seq, seq, parent FROM run WHERE seq {AMONG}
         UNION ALL SELECT climb.seq, run.seq, run.parent FROM climb JOIN run ON run.id = climb.parent
     )
     SELECT count(DISTINCT top) FROM climb WHERE parent IS NULL
 """
 # What a run's parts record is progress of the run.
-_ENTRIES: Final = """
+_FAMILY: Final = f"""
     WITH RECURSIVE family (top, seq, id) AS (
-        SELECT seq, seq, id FROM run WHERE seq = ANY(?)
+        SELECT seq, seq, id FROM run WHERE seq {AMONG}
         UNION ALL SELECT family.top, run.seq, run.id FROM family JOIN run ON run.parent = family.id
     )
-    SELECT top, count(entry.run) FROM family LEFT JOIN entry ON entry.run = family.seq GROUP BY top
 """
-_COUNT: Final = """
-    INSERT INTO mishap (run, deaths, entries)
-    SELECT * FROM unnest(CAST(?1 AS bigint[]), CAST(?2 AS integer[]), CAST(?3 AS bigint[]))
+# SQLite needs the WHERE to tell the ON of a join from the one of a conflict.
+_ENTRIES: Final = "count(entry.run) FROM family LEFT JOIN entry ON entry.run = family.seq WHERE true GROUP BY top"
+_COUNT: Final = f"""
+    {_FAMILY} INSERT INTO mishap (run, deaths, entries) SELECT top, 1, {_ENTRIES}
     ON CONFLICT (run) DO UPDATE SET entries = excluded.entries, deaths = CASE
         WHEN excluded.entries > mishap.entries THEN 1
-        WHEN CAST(?4 AS boolean) THEN mishap.deaths + 1
-        ELSE greatest(mishap.deaths, least(mishap.deaths + 1, CAST(?5 AS integer))) END
+        WHEN mishap.deaths < CAST(? AS INTEGER) THEN mishap.deaths + 1
+        ELSE mishap.deaths END
     RETURNING run, deaths
 """
+_NO_LIMIT: Final = 2**31 - 1
 _KNOWN: Final = "SELECT seq, deaths, entries FROM mishap JOIN run ON seq = mishap.run WHERE run.id = ?"
-_PARK: Final = """
-    UPDATE run SET status = 'parked', ended_at = ?2, error = CAST(?3 AS bytea)
-    WHERE {which} = ?1 AND status = 'running'
-"""
+_PARK: Final = "UPDATE run SET status = 'parked', ended_at = ?, error = ? WHERE {which} = ? AND status = 'running'"
 
 
-def count_death(session: Session, runs: Sequence[int], owner: Owner, recoveries: int) -> None:
-    """Count the death of a process for its runs, and park the one that is to blame.
+def count_death(
+    connection: Connection, runs: Sequence[int], owner: Owner | str, recoveries: int, *, isolates: bool = True
+) -> dict[int, int]:
+    """Count the death of a process for its runs, and park what is to blame.
 
     Args:
-        session: A transaction.
+        connection: A transaction.
         runs: The runs that the process owned, by row number.
         owner: The process.
         recoveries: Deaths without progress that a run may survive.
+        isolates: Whether suspects are executed apart from others. If not, every run of the process is blamed.
+
+    Returns:
+        How many processes died on each run since it last recorded something.
     """
     if not runs:
-        return
-    alone = fetch(session, _ROOTS, (list(runs),))[0][0] <= 1
-    entries = dict(fetch(session, _ENTRIES, (list(runs),)))
-    found = list(entries)
-    values = (found, [1] * len(found), [entries[run] for run in found], alone, suspect_at(recoveries))
-    for run, deaths in fetch(session, _COUNT, values):
-        if alone and deaths > recoveries:
+        return {}
+    among = numbers(runs)
+    is_blamed = not isolates or fetch(connection, _ROOTS, (among,))[0][0] <= 1
+    counted = fetch(connection, _COUNT, (among, _NO_LIMIT if is_blamed else suspect_at(recoveries)))
+    for run, deaths in counted:
+        if is_blamed and deaths > recoveries:
             message = (
-                f"parked: {deaths} workers have died while they ran it, the last one {owner},"
-                " and it recorded nothing meanwhile; `ropewalk runs release` sets it free"
+                f"parked: {deaths} processes died while they executed this run, the last one {owner}, and none of them"
+                " recorded anything; `ropewalk runs release` sets it free"
             )
-            park(session, "seq", run, message)
+            park(connection, "seq", run, message)
+    return {int(run): int(deaths) for run, deaths in counted}
 
 
 def suspect_at(recoveries: int) -> int:
@@ -80,16 +84,17 @@ def suspect_at(recoveries: int) -> int:
     return max(1, min(SUSPECT, recoveries))
 
 
-def is_suspect(session: Session, run_id: str, recoveries: int) -> bool:
+def is_suspect(connection: Connection, run_id: str, recoveries: int) -> bool:
     """Return True if owners of the run died repeatedly and it has recorded nothing since."""
-    known = fetch(session, _KNOWN, (run_id,))
+    known = fetch(connection, _KNOWN, (run_id,))
     if not known or known[0][1] < suspect_at(recoveries):
         return False
     seq, _, entries = known[0]
-    return bool(dict(fetch(session, _ENTRIES, ([seq],))).get(seq, 0) <= entries)
+    found = fetch(connection, f"{_FAMILY} SELECT {_ENTRIES}", (numbers([seq]),))
+    return bool(found[0][0] <= entries)
 
 
-def park(session: Session, which: str, run: int | str, message: str) -> None:
+def park(connection: Connection, which: str, run: int | str, message: str) -> None:
     """Keep a run, found by its column `which`, from being tried again until somebody releases it."""
     error = orjson.dumps({"kind": "Parked", "message": message})
-    session.execute(_PARK.format(which=which), (run, time.time(), error))
+    connection.execute(_PARK.format(which=which), (time.time(), error, run))

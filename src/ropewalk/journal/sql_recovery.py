@@ -6,13 +6,11 @@ A server that ends hands its runs back: they have no owner either, but a mark.
 
 from __future__ import annotations
 
-import time
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from .connection import Connection, fetch
 from .journal import RunRow
+from .poison import count_death
 from .sql_rows import RUN_LIGHT, runs
 from .upkeep import find_orphans
 
@@ -24,14 +22,6 @@ _HANDED_BACK: Final = f"""
 _MARK: Final = """
     INSERT INTO mishap (run, deaths, entries, handed_back) SELECT run, 0, 0, epoch FROM lease WHERE run = ?
     ON CONFLICT (run) DO UPDATE SET handed_back = excluded.handed_back
-"""
-# A process that recorded something since the last death was not killed by what it runs.
-_DIED: Final = """
-    INSERT INTO mishap (run, deaths, entries)
-    SELECT seq, 1, (SELECT count(*) FROM entry WHERE entry.run = seq) FROM run WHERE seq = ?
-    ON CONFLICT (run) DO UPDATE SET entries = excluded.entries,
-        deaths = CASE WHEN excluded.entries > mishap.entries THEN 1 ELSE mishap.deaths + 1 END
-    RETURNING deaths
 """
 
 
@@ -58,8 +48,13 @@ def hand_back(connection: Connection, run_id: str) -> None:
         connection.execute(_MARK, (seq,))
 
 
-def bury(connection: Connection, row: RunRow) -> int | None:
-    """Take a run from its dead process and hand it back, for one server to resume.
+def bury(connection: Connection, row: RunRow, recoveries: int) -> int | None:
+    """Take a run from its dead process and hand it back, for one server to resume; park it after too many deaths.
+
+    Args:
+        connection: A transaction.
+        row: The run, with its owner.
+        recoveries: Deaths without progress that a run may survive.
 
     Returns:
         How many processes died on it since it last recorded something; None when somebody else was faster.
@@ -72,13 +67,14 @@ def bury(connection: Connection, row: RunRow) -> int | None:
     )
     if not taken:
         return None
-    deaths = int(fetch(connection, _DIED, taken[0])[0][0])
-    connection.execute(_MARK, taken[0])
+    [deaths] = count_death(connection, taken[0], str(row.owner), recoveries, isolates=False).values()
+    if deaths <= recoveries:
+        connection.execute(_MARK, taken[0])
     return deaths
 
 
 def release_parked(connection: Connection, run_id: str) -> bool:
-    """Make a parked run one that its server handed back; False when it is not parked."""
+    """Release a parked run, with its deaths forgotten, for whoever is to continue it; False when it is not parked."""
     found = fetch(
         connection,
         "UPDATE run SET status = 'running', ended_at = NULL, error = NULL WHERE id = ? AND status = 'parked'"
@@ -90,12 +86,3 @@ def release_parked(connection: Connection, run_id: str) -> bool:
         connection.execute("UPDATE lease SET owner = NULL WHERE run = ?", found[0])
         connection.execute(_MARK, found[0])
     return bool(found)
-
-
-def park(connection: Connection, run_id: str, message: str) -> None:
-    """Keep a run that nobody executes from being resumed again, with the reason."""
-    error = orjson.dumps({"kind": "Parked", "message": message})
-    values: tuple[Any, ...] = (time.time(), error, run_id)
-    connection.execute(
-        "UPDATE run SET status = 'parked', ended_at = ?, error = ? WHERE id = ? AND status = 'running'", values
-    )

@@ -250,16 +250,12 @@ class SqlStore(SqlUses):
         """Mark a run that a server gives up because it ends, so that the next server resumes it."""
         self._writer.run(lambda c: recovery.hand_back(c, run_id))
 
-    def bury(self, row: RunRow) -> int | None:
+    def bury(self, row: RunRow, recoveries: int) -> int | None:
         """See `sql_recovery.bury`."""
-        return self._writer.run(lambda c: recovery.bury(c, row))
-
-    def park_run(self, run_id: str, message: str) -> None:
-        """Keep a run that nobody executes from being resumed again, with the reason."""
-        self._writer.run(lambda c: recovery.park(c, run_id, message))
+        return self._writer.run(lambda c: recovery.bury(c, row, recoveries))
 
     def release_parked(self, run_id: str) -> bool:
-        """Let a server resume a parked run; False when it is not parked."""
+        """Let a worker or a server continue a parked run; False when it is not parked."""
         return self._writer.run(lambda c: recovery.release_parked(c, run_id))
 
     @property

@@ -109,15 +109,12 @@ class Recovery:
     async def _bury(self, row: RunRow) -> bool:
         """Count the death of its process; False when the run is not for us: another server's, or parked now."""
         store: Any = self._app.store
-        deaths: int | None = await off_loop(store, lambda: store.bury(row))
+        deaths: int | None = await off_loop(store, lambda: store.bury(row, MOST_DEATHS - 1))
         if deaths is None or deaths < MOST_DEATHS:
             return deaths is not None
-        message = (
-            f"parked: {deaths} processes died while they executed this run, the last one {row.owner},"
-            " and none of them recorded anything"
+        log.error(
+            "run %s is parked: %d processes died while they executed it, the last one %s", row.id, deaths, row.owner
         )
-        await off_loop(store, lambda: store.park_run(row.id, message))
-        log.error("run %s: %s", row.id, message)
         return False
 
 

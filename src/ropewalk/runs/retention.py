@@ -49,10 +49,10 @@ def forget(store: Store) -> None:
     where = getattr(store, "where", None)
     if where is None or find_spec("dbos") is None:
         return
-    from ..workers import pulse, system
+    from ..workers import dbos_adapter, pulse
 
     try:
-        system.forget(where)
+        dbos_adapter.forget(where)
     except pulse.driver_errors() as error:
         raise StoreError(f"the server is away: {' '.join(str(error).split())}") from error
 

@@ -22,7 +22,8 @@ from ..journal.postgres import PostgresStore
 from ..journal.postgres_session import Session, Target
 from ..journal.sql_rows import load
 from ..journal.strays import anybodys
-from .dispatches import Dispatches, is_live
+from .dbos_adapter import is_live
+from .dispatches import Dispatches
 
 log = logging.getLogger("ropewalk.workers")
 PLACES: Final = ("queued", "executing", "waiting", "parked", "interrupted")

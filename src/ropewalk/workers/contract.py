@@ -1,8 +1,7 @@
 """What Ropewalk relies on in DBOS, checked when a client or a worker starts.
 
-`system.py` and `dispatches.py` use the public interface of DBOS wherever there is one. Where there is none they use
-what is listed here as internal: to make its tables with connections of ours, to wake the threads of its queues, and to
-take less from a queue for a moment. A release of DBOS that changes any of it is refused by name, before it takes work.
+`dbos_adapter.py` uses nothing of DBOS that is not listed here. A release of DBOS that lacks any of it is refused by
+name, before it takes work.
 """
 
 from __future__ import annotations
@@ -21,43 +20,58 @@ log = logging.getLogger("ropewalk.workers")
 TESTED: Final = "3.4"
 """The minor version of DBOS that the tests run with; pyproject.toml allows no other."""
 
-_PUBLIC: Final = {
-    "DBOS": ("destroy", "launch", "listen_queues", "register_queue", "workflow", "workflow_id"),
+PUBLIC: Final[dict[str, tuple[str, ...]]] = {
+    "DBOS": ("config",),
+    "DBOS.destroy": ("workflow_completion_timeout_sec",),
+    "DBOS.launch": (),
+    "DBOS.listen_queues": (),
+    "DBOS.register_queue": (
+        "polling_interval_sec", "on_conflict", "global_concurrency", "worker_concurrency", "limiter",
+    ),
+    "DBOS.workflow": ("name", "max_recovery_attempts"),
+    "DBOS.workflow_id": (),
     "DBOSClient": (
-        "apply_schedules",
-        "cancel_workflows",
-        "delete_schedule",
-        "delete_workflows",
-        "destroy",
-        "enqueue",
-        "enqueue_in_transaction",
-        "list_schedules",
-        "pause_schedule",
-        "resume_schedule",
-        "resume_workflows",
+        "system_database_engine", "dbos_system_schema", "serializer", "application_name", "lazy",
+        "retry_connection_errors",
     ),
-}
-# Of modules of DBOS: classes, their methods, and the parameters that are given by name.
-_INTERNAL: Final = {
-    "_sys_db.SystemDatabase.create": (
-        "system_database_url",
-        "engine_kwargs",
-        "engine",
-        "schema",
-        "serializer",
-        "executor_id",
-        "use_listen_notify",
-    ),
-    "_sys_db.SystemDatabase.run_migrations": (),
-    "_sys_db.SystemDatabase.destroy": (),
-    "_sys_db.SystemDatabase.get_queue": ("name",),
-    "_core.ActiveWorkflowById.count_for_queue": ("queue_name",),
-}
-_OF_A_QUEUE: Final = ("_concurrency", "_limiter", "_worker_concurrency")
-_OF_THE_INSTANCE: Final = ("_active_workflows_set", "_sys_db", "background_thread_stop_events")
-COLUMNS: Final = frozenset(("workflow_uuid", "status", "name", "executor_id", "created_at", "updated_at"))
-"""Those of the table `workflow_status` that statements of ours name."""
+    "DBOSClient.cancel_workflows": (),
+    "DBOSClient.delete_schedule": (),
+    "DBOSClient.delete_workflows": (),
+    "DBOSClient.destroy": (),
+    "DBOSClient.enqueue_in_transaction": (),
+    "DBOSClient.list_schedules": ("workflow_name",),
+    "DBOSClient.resume_workflows": (),
+}  # fmt: skip
+"""The public names of DBOS that Ropewalk uses, with the parameters that it passes by name."""
 
+PRIVATE: Final[dict[str, tuple[str, ...]]] = {
+    "DBOS._sys_db": (),
+    "_core.ActiveWorkflowById.count_for_queue": (),
+    "_sys_db.SystemDatabase.get_queue": (),
+    "_sys_db.SystemDatabase.run_migrations": (),
+}
+"""The private names of DBOS that Ropewalk uses, as far as classes have them."""
+
+OF_INSTANCES: Final = {
+    "DBOS": ("_active_workflows_set",),
+    "DBOSClient": ("_sys_db",),
+    "Queue": ("_worker_concurrency",),
+}
+"""The private attributes of instances of DBOS's classes that Ropewalk uses."""
+
+KEYS: Final = {
+    "DBOSConfig": (
+        "name", "system_database_engine", "dbos_system_schema", "serializer", "executor_id", "application_version",
+        "use_listen_notify", "log_level", "scheduler_polling_interval_sec",
+    ),
+    "EnqueueOptions": (
+        "workflow_name", "queue_name", "app_version", "application_name", "priority", "delay_seconds", "workflow_id",
+    ),
+}  # fmt: skip
+"""The keys of DBOS's typed dictionaries that Ropewalk sets."""
+
+COLUMNS: Final = frozenset(("workflow_uuid", "status", "name", "executor_id", "created_at", "updated_at"))
+"""The columns of the documented table `workflow_status` that Ropewalk's statements name."""
 
 ASKED_WITHIN: Final = 15.0
 """Seconds in which the thread of each queue asks what the queue is, once a worker has started."""
@@ -76,29 +90,18 @@ def check_package() -> None:
         log.warning("DBOS %s is not the version that Ropewalk is tested with (%s)", installed, TESTED)
 
 
-def check_instance(dbos: Any) -> None:
-    """Check a DBOS that has been made and launched.
+def check_instance(kind: str, instance: Any) -> None:
+    """Check an object that DBOS made.
 
     Args:
-        dbos: The instance.
+        kind: Its class: `DBOS`, `DBOSClient` or `Queue`.
+        instance: The object.
 
     Raises:
-        StoreError: It lacks something that Ropewalk relies on; the message names each.
+        StoreError: It lacks an attribute that Ropewalk relies on; the message names each.
     """
-    missing = [f"DBOS().{name}" for name in _OF_THE_INSTANCE if not hasattr(dbos, name)]
+    missing = [f"{kind}().{name}" for name in OF_INSTANCES[kind] if not hasattr(instance, name)]
     _refuse(version("dbos"), missing)
-
-
-def check_queue(queue: Any) -> None:
-    """Check a queue that DBOS has handed to one of its threads.
-
-    Args:
-        queue: The queue.
-
-    Raises:
-        StoreError: It lacks something that Ropewalk relies on; the message names each.
-    """
-    _refuse(version("dbos"), [f"Queue.{name}" for name in _OF_A_QUEUE if not hasattr(queue, name)])
 
 
 def check_columns(found: set[str]) -> None:
@@ -129,20 +132,24 @@ def warn_unasked(queues: set[str]) -> None:
 
 
 def _missing() -> Iterator[str]:
+    for path, parameters in {**PUBLIC, **PRIVATE}.items():
+        yield from _missing_at(path, parameters)
     package = import_module("dbos")
-    for owner, names in _PUBLIC.items():
-        kind = getattr(package, owner, None)
-        # On a property of the class, as `DBOS.workflow_id`, `getattr` would ask for its value.
-        known = set(dir(kind)) | set(dir(type(kind)))
-        yield from (f"{owner}.{name}" for name in names if name not in known)
-    for path, parameters in _INTERNAL.items():
-        module, owner, name = path.split(".")
-        found = getattr(getattr(import_module(f"dbos.{module}"), owner, None), name, None)
-        if not callable(found):
-            yield f"dbos.{path}"
-            continue
-        known = set(inspect.signature(found).parameters)
-        yield from (f"the parameter {one} of dbos.{path}" for one in parameters if one not in known)
+    for name, keys in KEYS.items():
+        known = getattr(getattr(package, name, None), "__annotations__", {})
+        yield from (f"the key {key} of {name}" for key in keys if key not in known)
+
+
+def _missing_at(path: str, parameters: tuple[str, ...]) -> Iterator[str]:
+    found: Any = import_module("dbos")
+    for name in path.split("."):
+        found = inspect.getattr_static(found, name, None)  # a property itself, not its value
+        if found is None:
+            yield path
+            return
+    function = getattr(found, "__func__", found)  # of a class method
+    known = inspect.signature(function).parameters if parameters else {}
+    yield from (f"the parameter {name} of {path}" for name in parameters if name not in known)
 
 
 def _refuse(installed: str, missing: list[str]) -> None:

@@ -22,7 +22,7 @@ from ..journal.fleet import Fleet
 from ..journal.postgres_session import Session, Target
 from ..journal.sql_rows import load
 from ..journal.strays import anybodys
-from .system import CHUNKS, PLAY, PRIORITY, QUEUE, RUN, TICK, Client, schema_of
+from .dbos_adapter import CHUNKS, PLAY, PRIORITY, QUEUE, RUN, TICK, Client, find_abandoned, find_taken, is_live, is_used
 
 log = logging.getLogger("ropewalk.workers")
 _MOST: Final = 500  # runs dispatched at once
@@ -32,8 +32,6 @@ _SHOWN: Final = 5  # ids named in a log line
 AGAIN: Final = 1.0
 """Seconds until a run that a worker gave back is offered to another one."""
 
-_CURRENT: Final = "w.workflow_uuid = run.id || '@' || lease.epoch"
-_HELD: Final = "w.status = 'PENDING' AND w.executor_id IN (SELECT id FROM worker)"
 _IS_DUE: Final = (
     "(run.status = 'running' OR (run.status = 'waiting' AND due <= EXTRACT(EPOCH FROM clock_timestamp())::float8))"
 )
@@ -54,17 +52,6 @@ class Undispatched:
 def dispatch_id(run_id: str, epoch: int) -> str:
     """Return the id of the dispatch of a run at an epoch, the same for whoever makes it."""
     return f"{run_id}@{epoch}"
-
-
-def is_live(where: Target) -> str:
-    """Return a condition on `run` and `lease`: a dispatch of this run is queued, or with a worker that is known."""
-    waiting = "w.status IN ('ENQUEUED', 'DELAYED')"
-    return f"EXISTS (SELECT FROM {schema_of(where)}.workflow_status AS w WHERE {_CURRENT} AND ({waiting} OR {_HELD}))"
-
-
-def is_used(where: Target) -> str:
-    """Return a condition on `run` and `lease`: there was a dispatch of this run at this epoch."""
-    return f"EXISTS (SELECT FROM {schema_of(where)}.workflow_status AS w WHERE {_CURRENT})"
 
 
 def undispatched(
@@ -164,20 +151,13 @@ class Dispatches:
         What they were for is dispatched again by `renew`. A due time of a schedule is queued again as it is: the id of
         its run follows from the time.
         """
-        query = (
-            f"SELECT workflow_uuid, name FROM {schema_of(self._fleet.where)}.workflow_status"
-            " WHERE status = 'PENDING' AND executor_id NOT IN (SELECT id FROM worker)"
-        )
-        return self._end(self._fleet.do(lambda session: fetch(session, query)))
+        where = self._fleet.where
+        return self._end(self._fleet.do(lambda session: find_abandoned(session, where)))
 
     def taken(self, worker: str, since: float) -> list[tuple[str, str]]:
         """Return the dispatches, each an id and a name, that this worker took more than `since` seconds ago."""
-        query = (
-            f"SELECT workflow_uuid, name FROM {schema_of(self._fleet.where)}.workflow_status"
-            " WHERE status = 'PENDING' AND executor_id = ?1"
-            " AND updated_at < (EXTRACT(EPOCH FROM clock_timestamp()) - CAST(?2 AS float8)) * 1000"
-        )
-        return [(str(id), str(name)) for id, name in self._fleet.do(lambda s: fetch(s, query, (worker, since)))]
+        where = self._fleet.where
+        return self._fleet.do(lambda session: find_taken(session, where, worker, since))
 
     def end(self, lost: list[tuple[str, str]]) -> None:
         """Cancel dispatches that their worker does not execute."""
@@ -193,4 +173,4 @@ class Dispatches:
         return due + dead
 
 
-__all__ = ["AGAIN", "Dispatches", "Undispatched", "dispatch_id", "is_live", "is_used", "undispatched"]
+__all__ = ["AGAIN", "Dispatches", "Undispatched", "dispatch_id", "undispatched"]

@@ -38,12 +38,14 @@ class Beat:
 
     Args:
         sent: When it was sent, by `boottime`.
+        began: When the worker's row was made.
         away: None if the worker was known. Otherwise others had given it up, and the database was out of reach for
             `away` seconds, 0 if it was not.
         thread: The thread that has kept the worker busy, by its number in the system.
     """
 
     sent: float
+    began: str
     away: float | None = None
     thread: int | None = None
 
@@ -68,13 +70,14 @@ class Heart(Protocol):
         ...
 
 
-def start_heart(fleet: Fleet, id: str, about: str, longest_block: float) -> Heart:
+def start_heart(fleet: Fleet, id: str, about: str, began: str, longest_block: float) -> Heart:
     """Start the heartbeat of a worker.
 
     Args:
         fleet: The workers of the store.
         id: The worker's id.
         about: What others may know about it, as JSON.
+        began: When the worker's row was made, as `Fleet.beat` returned it.
         longest_block: Seconds for which the worker may be busy without an answer.
 
     Returns:
@@ -85,7 +88,7 @@ def start_heart(fleet: Fleet, id: str, about: str, longest_block: float) -> Hear
         log.warning(
             "no heartbeat process can run here; a tool that holds the interpreter may cost this worker its runs"
         )
-        return _OwnHeart(fleet, id, about)
+        return _OwnHeart(fleet, id, about, began)
     patience = round(fleet.lease * 1000)
     calm = {"connect_timeout": 2, "tcp_user_timeout": patience}
     settings = {
@@ -96,6 +99,7 @@ def start_heart(fleet: Fleet, id: str, about: str, longest_block: float) -> Hear
         "beat_values": [id, me().dump(), about],
         "farewell": words(FAREWELL),
         "farewell_values": [id],
+        "began": began,
         "lease": fleet.lease,
         "longest_block": longest_block,
     }
@@ -158,28 +162,29 @@ class _HeartProcess:
 def _reading(line: bytes) -> Reading:
     said = orjson.loads(line)
     if "beat" in said:
-        return Beat(said["beat"], said.get("away"), said.get("thread"))
+        return Beat(said["beat"], said["began"], said.get("away"), said.get("thread"))
     return str(said.get("error") or said.get("fatal"))
 
 
 class _OwnHeart:
     """Heartbeats that this process writes itself."""
 
-    def __init__(self, fleet: Fleet, id: str, about: str) -> None:
-        self._fleet, self._id, self._about = Fleet(fleet.where, fleet.lease), id, about
+    def __init__(self, fleet: Fleet, id: str, about: str, began: str) -> None:
+        self._fleet, self._id, self._about, self._began = Fleet(fleet.where, fleet.lease), id, about, began
         self._failing_since: float | None = None
 
     def answer(self, seconds: float) -> Iterator[Reading]:
         before = clock()
         try:
-            new = self._fleet.beat(self._id, self._about)
+            began = self._fleet.beat(self._id, self._about)
         except driver().Error as error:
             self._failing_since = self._failing_since or before
             yield " ".join(str(error).split())
         else:
             away = clock() - self._failing_since if self._failing_since is not None else 0.0
             self._failing_since = None
-            yield Beat(before, away if new else None)
+            is_new, self._began = began != self._began, began
+            yield Beat(before, began, away if is_new else None)
         time.sleep(seconds)
 
     def has_ended(self) -> bool:

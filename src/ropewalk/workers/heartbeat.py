@@ -208,12 +208,13 @@ class Heart:
 
     Args:
         settings: What the worker wrote: `library`, `parameters`, `setup`, `beat` and `farewell` with their values,
-            `lease`, `longest_block`.
+            `began` (when the worker's row was made), `lease`, `longest_block`.
         worker: Process id of the worker.
     """
 
     def __init__(self, settings: dict[str, Any], worker: int) -> None:
         self._settings, self._worker = settings, worker
+        self._began: str = settings["began"]
         self._lease: float = settings["lease"]
         self._watched = Watched(Vitals(worker), self._lease, settings["longest_block"])
         self._link = Link(settings["library"], settings["parameters"], settings["setup"])
@@ -239,7 +240,7 @@ class Heart:
         if sign <= self._beaten or now - self._beaten < 0.9 * self._lease / STEPS:
             return
         try:
-            [new] = self._link.query(self._settings["beat"], self._settings["beat_values"])
+            [began] = self._link.query(self._settings["beat"], self._settings["beat_values"])
         except Away as error:
             self._failing_since = self._failing_since or now
             say({"error": str(error)})
@@ -247,9 +248,10 @@ class Heart:
         # A worker that was given up while nobody could reach the database for it has not died.
         away = clock() - self._failing_since if self._failing_since is not None else 0.0
         self._beaten, self._failing_since = now, None
-        self._news |= {"away": away} if new == "t" else {}
+        self._news |= {"away": away} if began != self._began else {}
+        self._began = began
         self._news |= {"thread": self._watched.thread} if self._watched.thread is not None else {}
-        if say({"beat": now, **self._news}):
+        if say({"beat": now, "began": began, **self._news}):
             self._news = {}
 
     def _listen(self) -> None:

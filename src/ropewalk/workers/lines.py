@@ -10,7 +10,7 @@ from ..errors import NotFound
 from ..journal.fleet import Fleet, WorkerRow
 from ..journal.journal import Store
 from ..values import closest
-from .system import APPLICATION, CHUNKS, QUEUE, code_version
+from .dbos_adapter import APPLICATION, CHUNKS, QUEUE, code_version
 
 
 def lines(place: Workplace) -> dict[str, dict[str, Any]]:

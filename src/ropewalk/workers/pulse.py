@@ -65,6 +65,8 @@ class Pulse:
         self._sure = asyncio.Event()
         self._ended = threading.Event()
         self._losses = 0
+        self._is_lost = False  # others have given this worker up, and its event loop has not heard of it yet
+        self._began = ""
         self._away_since: float | None = None
         self._heart: Heart | None = None
         self._threads = [
@@ -79,8 +81,8 @@ class Pulse:
             StoreError, psycopg.Error: The database refuses.
         """
         before = clock()
-        self._fleet.beat(self._id, self._about)
-        self._beaten(Beat(before))
+        self._began = self._fleet.beat(self._id, self._about)
+        self._beaten(Beat(before, self._began))
         self._heart = self._start_heart()
         for thread in self._threads:
             thread.start()
@@ -112,19 +114,26 @@ class Pulse:
     # --- the thread that talks with the heartbeat ---------------------------------------------
 
     def _start_heart(self) -> Heart:
-        return start_heart(self._fleet, self._id, self._about, self._longest)
+        return start_heart(self._fleet, self._id, self._about, self._began, self._longest)
 
     def _listen(self) -> None:
-        assert self._heart is not None
         while not self._ended.is_set():
-            for reading in self._heart.answer(self._fleet.lease / _STEPS / 2):
-                self._read(reading)
-            if culprit := self._blocked.look():
-                log.warning("%s", culprit)
-            if self._heart.has_ended() and not self._ended.is_set():
-                log.warning("the heartbeat process of this worker has ended; starting another one")
-                self._heart.close()
-                self._heart = self._start_heart()
+            try:
+                self._listen_once()
+            except Exception:  # without this thread the worker would never again be sure of its runs
+                log.exception("could not read the heartbeat; trying again")
+                self._ended.wait(self._fleet.lease / _STEPS)
+
+    def _listen_once(self) -> None:
+        assert self._heart is not None
+        for reading in self._heart.answer(self._fleet.lease / _STEPS / 2):
+            self._read(reading)
+        if culprit := self._blocked.look():
+            log.warning("%s", culprit)
+        if self._heart.has_ended() and not self._ended.is_set():
+            log.warning("the heartbeat process of this worker has ended; starting another one")
+            self._heart.close()
+            self._heart = self._start_heart()
 
     def _read(self, reading: Reading) -> None:
         if isinstance(reading, Beat):
@@ -135,17 +144,28 @@ class Pulse:
     def _beaten(self, beat: Beat) -> None:
         if beat.thread is not None:
             self._blocked.thread = beat.thread
+        self._began = beat.began
+        until = beat.sent + self._fleet.lease * _SURE
         if beat.away is not None:
-            self._losses += 1
             why = f", because it could not reach the database for {beat.away:.1f} s" if beat.away else ""
             lease = self._fleet.lease
             log.warning("this worker was silent for more than %s s%s: its runs are others' now", lease, why)
-            self._loop.call_soon_threadsafe(self._lost, beat.away > 0)
-        self.until = max(self.until, beat.sent + self._fleet.lease * _SURE)
-        self._loop.call_soon_threadsafe(self._sure.set)
+            self._is_lost = True
+            self._loop.call_soon_threadsafe(self._start_again, beat.away > 0, until)
+        elif not self._is_lost:
+            self.until = max(self.until, until)
+            self._loop.call_soon_threadsafe(self._sure.set)
         if self._away_since is not None:
             log.warning("the database is back after %.1f s", clock() - self._away_since)
             self._away_since = None
+
+    def _start_again(self, was_away: bool, until: float) -> None:
+        """On the event loop: nothing may begin between being sure again and the end of what others have now."""
+        self._losses += 1
+        self._lost(was_away)
+        self.until = max(self.until, until)
+        self._sure.set()
+        self._is_lost = False
 
     def _missed(self, why: str) -> None:
         if self._away_since is None:
@@ -175,10 +195,18 @@ class Pulse:
                 # While the database is away the heartbeat says so.
                 level = logging.WARNING if failures == _PATIENT and self._away_since is None else logging.DEBUG
                 log.log(level, "could not look for dead workers; trying again: %s", " ".join(str(error).split()))
+            except Exception:  # without this thread nobody would take over the runs of dead workers
+                failures += 1
+                log.log(
+                    logging.ERROR if failures == 1 else logging.DEBUG,
+                    "could not look for dead workers; trying again",
+                    exc_info=True,
+                )
 
 
 def driver_errors() -> tuple[type[Exception], ...]:
-    """What may be raised while the server is away, by psycopg and by what DBOS stands on."""
-    from sqlalchemy.exc import DBAPIError
+    """Return what may be raised while the server is away or has no connection left: by psycopg, and by SQLAlchemy, on
+    which DBOS stands."""
+    from sqlalchemy.exc import DBAPIError, TimeoutError
 
-    return (driver().Error, DBAPIError)
+    return (driver().Error, DBAPIError, TimeoutError)

@@ -20,10 +20,10 @@ from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.postgres import PostgresStore
 from ..journal.waiting import open_waits, shown
 from ..values import Json
+from .dbos_adapter import MOST, PRIORITY, QUEUE, RUN, Client, package
 from .dispatches import dispatch_id
 from .lines import queue_named, unattended
 from .pulse import driver_errors
-from .system import MOST, PRIORITY, QUEUE, RUN, Client, package
 
 _POLL = 0.05  # seconds between looks at the runs that are waited for
 _LONELY = 3.0  # seconds in line after which it is looked for workers

@@ -18,8 +18,8 @@ from ..frozen import dataclass
 from ..journal.journal import Store
 from ..journal.timetable import Missed, Timetable, TimetableRow
 from ..values import Json, closest
+from .dbos_adapter import TICK, Client
 from .due import croniter, next_due
-from .system import TICK, Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

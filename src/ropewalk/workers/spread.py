@@ -19,9 +19,9 @@ from ..journal import chunks
 from ..journal.fleet import Fleet
 from ..journal.news import News
 from ..values import Json
+from .dbos_adapter import CHUNKS, PLAY, Client
 from .dispatches import Undispatched, dispatch_id, undispatched
 from .pulse import driver_errors
-from .system import CHUNKS, PLAY, Client
 
 LEAST: Final = 500  # items; what is smaller is done before others have heard of it
 _SIZES: Final = (100, 4000)

@@ -30,13 +30,13 @@ from ..journal.waiting import iso
 from ..uncollected import seldom_collected
 from .census import Census
 from .contract import ASKED_WITHIN, warn_unasked
+from .dbos_adapter import CHUNKS, PLAY, RUN, TICK, Client, Executor, code_version, prepare
 from .dispatches import AGAIN, Dispatches
 from .hand import Hand
 from .lines import all_lines, lines, queue_named
 from .pulse import Pulse, driver_errors
 from .quarantine import OF_A_CHUNK, PATIENCE, Quarantine
 from .spread import Chunks
-from .system import CHUNKS, PLAY, RUN, TICK, Client, Executor, code_version, prepare
 
 log = logging.getLogger("ropewalk.workers")
 _OUTAGE = 3600.0  # seconds for which runs wait for a database that is away

@@ -26,11 +26,11 @@ from ..tools.pace import Here
 from ..values import Json
 from .census import Places, places
 from .clockwork import Clockwork
+from .dbos_adapter import PRIORITY, prepare
 from .dispatches import Dispatches
 from .lines import unattended
 from .remote import RemoteEngine, postgres
 from .schedules import Schedules, check, run_id
-from .system import PRIORITY, prepare
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
@@ -251,11 +251,7 @@ class Workers:
     def release(self, run_id: str) -> None:
         """Release a parked run, so that a worker or a server continues it. Raise NotFound when it is not parked."""
         store = self._app.store
-        if isinstance(store, PostgresStore) and self._app.distributed:
-            released = self.fleet.release(run_id)
-        else:
-            released = isinstance(store, RecoveryStore) and store.release_parked(run_id)
-        if not released:
+        if not (isinstance(store, RecoveryStore) and store.release_parked(run_id)):
             row = self._app.store.get_run(run_id)
             why = f"it is {row.status}" if row is not None else None
             raise NotFound("parked run", run_id, why=why)

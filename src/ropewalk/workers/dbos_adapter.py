@@ -1,15 +1,22 @@
-"""DBOS as Ropewalk uses it: where its tables are, who enqueues, who takes work.
+"""The one place that uses DBOS: its tables, its queues, the client that queues work, the executor that takes it.
 
-All that is known of DBOS is in this file, in `dispatches.py` (where a dispatch is) and in `contract.py` (what of it
-another release may change). Its tables are in a schema of their own beside the store's (`ropewalk_dbos`
-beside `ropewalk`), made by DBOS itself when the first client or worker comes. Workflows of one major version of
-Ropewalk are taken by all its workers: a run pins its definition, so that the code of workers need not be the same.
+Ropewalk uses the public interface of DBOS, to which its documented table `workflow_status` belongs, wherever there is
+one. `contract.py` lists what is used, and every private name among it, and checks the list when a client or a worker
+starts. The private names serve three ends:
+
+- making the tables with connections of ours: `DBOS.migrate` makes its own ones, and installs triggers;
+- waking the threads of the queues when something is queued, so that they need not look all the time;
+- limiting how many runs a worker has in all its queues together: DBOS limits each queue by itself.
+
+The tables are in a schema of their own next to the store's (`ropewalk_dbos` next to `ropewalk`). Workflows of one major
+version of Ropewalk are taken by all its workers: a run pins its definition, so the code of workers may differ.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -22,9 +29,9 @@ from ..journal.connection import fetch
 from ..journal.fleet import Fleet
 from ..journal.news import News
 from ..journal.postgres_news import message
-from ..journal.postgres_session import PAUSE, Target, driver
+from ..journal.postgres_session import PAUSE, Session, Target, driver
 from .bell import PUT, Bell
-from .contract import check_columns, check_instance, check_package, check_queue
+from .contract import check_columns, check_instance, check_package
 from .quiet import quiet
 
 if TYPE_CHECKING:
@@ -45,6 +52,10 @@ ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST: Final = 58
 _TICKS_KEPT: Final = 86_400.0  # seconds: what was due is not due twice
 _AT_ONCE: Final = 500
+_CONNECTIONS: Final = 4  # of a client
+_BUSY: Final = 5.0  # seconds for which it waits for one of them
+_PATIENCE: Final = 60.0  # seconds for which a patient client waits for a server that is away
+_AGAIN: Final = 0.2  # seconds between its attempts
 
 
 def package() -> Any:
@@ -83,8 +94,14 @@ class Json:
         return "ropewalk_json"
 
 
-def connections(where: Target, most: int) -> sqlalchemy.Engine:
-    """Connections to the store's database for DBOS."""
+def connections(where: Target, most: int, patience: float = 30.0) -> sqlalchemy.Engine:
+    """Make a pool of connections to the store's database for DBOS.
+
+    Args:
+        where: The store.
+        most: The number of connections.
+        patience: Seconds to wait for a connection when all are in use.
+    """
     import sqlalchemy
 
     def connect() -> Any:
@@ -94,13 +111,22 @@ def connections(where: Target, most: int) -> sqlalchemy.Engine:
         return made
 
     return sqlalchemy.create_engine(
-        "postgresql+psycopg://", creator=connect, pool_size=most, max_overflow=0, pool_pre_ping=True
+        "postgresql+psycopg://",
+        creator=connect,
+        pool_size=most,
+        max_overflow=0,
+        pool_timeout=patience,
+        pool_pre_ping=True,
     )
 
 
 class Client:
-    """Puts runs in line, from any process; blocking, from one thread at a time or several. One that `is_patient` waits
-    for a server that is away; a worker's does not, since its heartbeat would stop meanwhile."""
+    """Queues work, from any process; blocking, safe from any thread.
+
+    Args:
+        where: The store.
+        is_patient: Wait for a server that is away. A worker does not: it has to notice that the server is away.
+    """
 
     def __init__(self, where: Target, *, is_patient: bool = True) -> None:
         self._where, self._is_patient = where, is_patient
@@ -111,16 +137,28 @@ class Client:
     def enqueue(
         self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = PRIORITY, delay: float = 0
     ) -> None:
-        """Once for each id: a second time changes nothing."""
+        """Queue one piece of work. Once for each id: a second time changes nothing."""
         self.enqueue_all(name, queue, {id: args}, priority=priority, delay=delay)
 
     def enqueue_all(
         self, name: str, queue: str, args: Mapping[str, Iterable[Any]], *, priority: int = PRIORITY, delay: float = 0
     ) -> None:
-        """The same for many, by id, in one transaction."""
-        from sqlalchemy.exc import DBAPIError
+        """Queue several pieces of work in one transaction.
 
-        given: dict[str, Any] = {
+        Args:
+            name: The workflow.
+            queue: The queue.
+            args: The arguments of each workflow, by id.
+            priority: From 1, which goes first, to `MOST`.
+            delay: Seconds until the work may be taken.
+
+        Raises:
+            StoreError: The server stayed away for longer than a patient client waits.
+            sqlalchemy.exc.SQLAlchemyError: The server is away, and this client is not patient.
+        """
+        from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
+
+        options: dict[str, Any] = {
             "workflow_name": name,
             "queue_name": queue,
             "app_version": code_version(),
@@ -128,34 +166,49 @@ class Client:
             "priority": priority,
             **({"delay_seconds": delay} if delay else {}),
         }
-        client = self.client
-        try:
-            with self._pool.begin() as connection:
-                for id, values in args.items():
-                    client.enqueue_in_transaction(connection, {**given, "workflow_id": id}, *values)
-                channel, said = message(self._where, News(PUT, 0, queue))
-                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
-        except DBAPIError:
-            if not self._is_patient:
-                raise
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._enqueue(options, queue, args)
+                return
+            except (OperationalError, InterfaceError, TimeoutError) as error:
+                if not self._is_patient:
+                    raise
+                if time.monotonic() > end:
+                    why = " ".join(str(error).split())
+                    away = f"{self._where.name}: the server was away for {_PATIENCE:g} s while work was being queued"
+                    raise StoreError(f"{away} ({why})") from error
+                time.sleep(_AGAIN)
+
+    def _enqueue(self, options: dict[str, Any], queue: str, args: Mapping[str, Iterable[Any]]) -> None:
+        client, pool = self.client, self.pool
+        with pool.begin() as connection:
             for id, values in args.items():
-                client.enqueue({**given, "workflow_id": id}, *values)
+                client.enqueue_in_transaction(connection, {**options, "workflow_id": id}, *values)
+            channel, said = message(self._where, News(PUT, 0, queue))
+            connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
+
+    @property
+    def pool(self) -> Any:
+        """The connections of the client."""
+        self.client  # noqa: B018 - makes them
+        return self._pool
 
     @property
     def client(self) -> Any:
+        """The client of DBOS, made when it is first needed."""
         with self._lock:
             if self._client is None:
                 dbos = package()
                 quiet()
                 prepare(self._where)
-                self._pool = connections(self._where, 4)
-                self._client = dbos.DBOSClient(
-                    system_database_engine=self._pool,
-                    dbos_system_schema=schema_of(self._where),
-                    serializer=Json(),
-                    application_name=APPLICATION,
-                    retry_connection_errors=self._is_patient,
-                )
+                pool = connections(self._where, _CONNECTIONS, _BUSY)
+                try:
+                    self._client = _client(dbos, self._where, pool, retry_connection_errors=self._is_patient)
+                except BaseException:
+                    pool.dispose()
+                    raise
+                self._pool = pool
             return self._client
 
     def close(self) -> None:
@@ -168,41 +221,81 @@ class Client:
 
 def prepare(where: Target) -> None:
     """Make the tables of DBOS, or bring them up to date; quick when they are."""
-    from dbos._sys_db import SystemDatabase
-
-    package()
+    dbos = package()
     pool = connections(where, 2)
-    system = SystemDatabase.create(
-        system_database_url="postgresql://given/engine",
-        engine_kwargs={},
-        engine=pool,
-        schema=schema_of(where),
-        serializer=Json(),  # type: ignore[arg-type]
-        executor_id=None,
-        use_listen_notify=False,
-    )
     try:
-        system.run_migrations()
+        client = _client(dbos, where, pool, lazy=True)
+        try:
+            check_instance("DBOSClient", client)
+            client._sys_db.run_migrations()
+        finally:
+            client.destroy()
     finally:
-        system.destroy()
         pool.dispose()
+
+
+def _client(dbos: Any, where: Target, pool: sqlalchemy.Engine, **more: Any) -> Any:
+    return dbos.DBOSClient(
+        system_database_engine=pool,
+        dbos_system_schema=schema_of(where),
+        serializer=Json(),
+        application_name=APPLICATION,
+        **more,
+    )
+
+
+# --- where a dispatch is ------------------------------------------------------------------
+
+_CURRENT: Final = "w.workflow_uuid = run.id || '@' || lease.epoch"
+_WAITING: Final = "w.status IN ('ENQUEUED', 'DELAYED')"
+_HELD: Final = "w.status = 'PENDING' AND w.executor_id IN (SELECT id FROM worker)"
+
+
+def is_live(where: Target) -> str:
+    """Return a condition on `run` and `lease`: a dispatch of this run is queued, or with a worker that is known."""
+    return f"EXISTS (SELECT FROM {_table(where)} AS w WHERE {_CURRENT} AND ({_WAITING} OR {_HELD}))"
+
+
+def is_used(where: Target) -> str:
+    """Return a condition on `run` and `lease`: there was a dispatch of this run at this epoch."""
+    return f"EXISTS (SELECT FROM {_table(where)} AS w WHERE {_CURRENT})"
+
+
+def find_abandoned(session: Session, where: Target) -> list[tuple[str, str]]:
+    """Return the dispatches, each an id and a workflow, that were taken by workers which are gone."""
+    query = (
+        f"SELECT workflow_uuid, name FROM {_table(where)}"
+        " WHERE status = 'PENDING' AND executor_id NOT IN (SELECT id FROM worker)"
+    )
+    return [(str(id), str(name)) for id, name in fetch(session, query)]
+
+
+def find_taken(session: Session, where: Target, worker: str, since: float) -> list[tuple[str, str]]:
+    """Return the dispatches, each an id and a workflow, that this worker took more than `since` seconds ago."""
+    query = (
+        f"SELECT workflow_uuid, name FROM {_table(where)} WHERE status = 'PENDING' AND executor_id = ?1"
+        " AND updated_at < (EXTRACT(EPOCH FROM clock_timestamp()) - CAST(?2 AS float8)) * 1000"
+    )
+    return [(str(id), str(name)) for id, name in fetch(session, query, (worker, since))]
+
+
+def _table(where: Target) -> str:
+    return f"{schema_of(where)}.workflow_status"
 
 
 def forget(where: Target) -> int:
     """Delete what is kept of work that is done, for runs that are gone; gives how many. Nothing where DBOS has no
     tables yet."""
-    tables = schema_of(where)
+    table = _table(where)
     query = (
-        f"SELECT workflow_uuid FROM {tables}.workflow_status AS w WHERE status NOT IN {ALIVE} AND CASE name"
+        f"SELECT workflow_uuid FROM {table} AS w WHERE status NOT IN {ALIVE} AND CASE name"
         f" WHEN '{TICK}' THEN created_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - {_TICKS_KEPT * 1000:.0f}"
         f" ELSE NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', '')) END"
         f" LIMIT {_AT_ONCE}"
     )
     fleet, client, gone = Fleet(where), Client(where), 0
     try:
-        if not fleet.do(
-            lambda s: fetch(s, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (f"{tables}.workflow_status",))
-        ):
+        if not fleet.do(lambda s: fetch(s, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))):
             return 0
         while some := [str(id) for (id,) in fleet.do(lambda s: fetch(s, query))]:
             client.client.delete_workflows(some)
@@ -214,8 +307,14 @@ def forget(where: Target) -> int:
 
 
 class Executor:
-    """DBOS in a worker's process; `id` is nobody else's. Made and launched on the loop that does the work. While
-    `is_closed`, it takes nothing from the queues whose runs count."""
+    """DBOS in a worker's process, made and launched on the loop that does the work.
+
+    Args:
+        where: The store.
+        id: The worker's id, which is nobody else's.
+        concurrency: Greatest number of runs in all queues together; None for any number.
+        is_closed: While it returns True, nothing is taken from the queues whose runs count.
+    """
 
     def __init__(
         self, where: Target, id: str, concurrency: int | None, is_closed: Callable[[], bool] = lambda: False
@@ -226,6 +325,9 @@ class Executor:
         self._dbos: Any = None
         self._executing: dict[str, None] = {}
         self._unasked: set[str] = set()
+        self._pauses: dict[str, float] = {}
+        self._registrar: int | None = None  # the thread that registers queues; it looks at them, too
+        self._is_resting = False
 
     @property
     def executing(self) -> list[str]:
@@ -248,12 +350,12 @@ class Executor:
             "scheduler_polling_interval_sec": 1.0,
         }
         self._dbos = dbos.DBOS(config=config)
+        check_instance("DBOS", self._dbos)
         for name, body in workflows.items():
             dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(self._counted(body))
         dbos.DBOS.listen_queues([*queues, also])
         self.bell = Bell([*queues, also])
         dbos.DBOS.launch()
-        check_instance(self._dbos)
         self._check_columns()
         self._attend(queues, also)
 
@@ -292,48 +394,54 @@ class Executor:
 
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Say how queues are limited, for all workers. Blocking; not on an event loop."""
-        for name, limits in queues.items():
-            made = self._dbos.register_queue(name, polling_interval_sec=_SOON, on_conflict="always_update", **limits)
-            check_queue(made)
+        self._registrar = threading.get_ident()
+        try:
+            for name, limits in queues.items():
+                queue = self._dbos.register_queue(
+                    name, polling_interval_sec=_SOON, on_conflict="always_update", **limits
+                )
+                check_instance("Queue", queue)
+                if name in self._pauses and {"global_concurrency", "limiter"} & set(limits):
+                    self._pauses[name] = _OFTEN
+        finally:
+            self._registrar = None
 
     def _attend(self, queues: Sequence[str], also: str) -> None:
         """Have the threads of the queues wait for the bell before they look; they ask what the queue is each time.
 
         DBOS knows a worker concurrency for each queue, the same for all workers; that of a worker is for all its
         queues together. So a queue's is made as small as what the others leave, each time it is looked at."""
-        system, active, most = self._dbos._sys_db, self._dbos._active_workflows_set, self._concurrency
+        system, active = self._dbos._sys_db, self._dbos._active_workflows_set
         look = system.get_queue
         names = [*queues, also]
         self._unasked = set(names)
-        pauses = dict.fromkeys(names, _SELDOM)
+        self._pauses = dict.fromkeys(names, _SELDOM)
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
-            if threading.current_thread().name == f"queue-worker-{name}" and name in pauses:
-                self._unasked.discard(name)
-                self.bell.wait(name, pauses[name])
+            if name not in self._pauses or threading.get_ident() == self._registrar:
+                return look(name, *args, **more)
+            self._unasked.discard(name)
+            self.bell.wait(name, self._pauses[name])
             queue = look(name, *args, **more)
-            if queue is None or name not in pauses:
+            if queue is None:
                 return queue
-            shared = queue._concurrency is not None or queue._limiter is not None
-            pauses[name] = _OFTEN if shared else _SELDOM
-            if most is not None and name in queues:
-                left = max(0, most - sum(active.count_for_queue(other) for other in queues if other != name))
-                own = queue._worker_concurrency
-                queue._worker_concurrency = left if own is None else min(own, left)
-            if name in queues and self._is_closed():
+            if self._is_resting or (name in queues and self._is_closed()):
                 queue._worker_concurrency = 0
+            elif self._concurrency is not None and name in queues:
+                others = sum(active.count_for_queue(other) for other in queues if other != name)
+                left, own = max(0, self._concurrency - others), queue._worker_concurrency
+                queue._worker_concurrency = left if own is None else min(own, left)
             return queue
 
         system.get_queue = get_queue
 
     def rest(self) -> None:
         """Take no more work; what is begun goes on."""
-        for event in self._dbos.background_thread_stop_events:
-            event.set()
-        self.bell.end()
+        self._is_resting = True
 
     def close(self) -> None:
         """Blocking, and not on the loop that does the work. What is begun belongs to nobody afterwards."""
+        self.rest()
         self.bell.end()
         if self._dbos is not None:
             package().DBOS.destroy(workflow_completion_timeout_sec=0)
