@@ -59,6 +59,9 @@ class Writer(ABC):
         self._trouble = False  # Whether some run may have a failure its loop has not heard of.
         _WRITERS.add(self)
 
+    run_column = "run"
+    """How a query names the run of an entry where the entry is to be found by its place in the order."""
+
     # --- what a database does in its own way; the lock is held, but for `look` -------------
 
     @abstractmethod
