@@ -135,8 +135,8 @@ class Writer(ABC):
     def tidy(self) -> None:  # noqa: B027 - not every database has to
         """Called by the thread after each round."""
 
-    def shrink(self) -> bool:
-        """Give back some of the space that pruning has freed; True while there is more."""
+    def shrink(self, pages: int) -> bool:
+        """Give back at most so many pages of the space that pruning has freed; True while there is more."""
         return False
 
     # --- from event loops -----------------------------------------------------------------
