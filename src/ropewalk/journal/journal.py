@@ -328,6 +328,10 @@ class Store(UseStore, Protocol):
         on behind; None when these are the last. A place is a number that only the store understands."""
         ...
 
+    def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
+        """Everything recorded at these paths, in order."""
+        ...
+
     def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
         """Everything recorded when reading begins, in order, in lists of bounded length; nothing for an unknown run."""
         ...

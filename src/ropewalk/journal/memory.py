@@ -101,6 +101,10 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
         end = after + limit
         return found[after:end], end if end < len(found) else None
 
+    def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
+        wanted = set(paths)
+        return [entry for entry in self.history(run_id) if entry.path in wanted]
+
     def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
         found = self.history(run_id)
         return (found[first : first + _PAGE] for first in range(0, len(found), _PAGE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ _KEYS: Final = """
 _LATEST: Final = "SELECT max(started) FROM entry WHERE run = ?"
 _FIELDS: Final = "path, kind, node, data, digest, started, ended"
 _FIND: Final = f"SELECT rowid, {_FIELDS} FROM entry WHERE run = ? AND path = ? AND kind = ?"
+_AT: Final = f"SELECT rowid, {_FIELDS} FROM entry WHERE run = ? AND path = ?"
 _PLACES: Final = "SELECT rowid FROM entry WHERE run = ? AND rowid > ? ORDER BY rowid LIMIT ?"
 _PLACED: Final = f"SELECT {_FIELDS} FROM entry WHERE {{run}} = ? AND rowid {AMONG} ORDER BY rowid"
 
@@ -73,6 +74,15 @@ def entry_page(
     places = [place for (place,) in fetch(connection, _PLACES, (seq, after, limit + 1))]
     found = _placed(writer, connection, seq, places[:limit])
     return found, places[limit - 1] if len(places) > limit else None
+
+
+def entries_at(connection: Connection, seq: int, paths: Sequence[str]) -> list[Entry]:
+    """Everything recorded at these paths, in order."""
+    found: list[tuple[int, Entry]] = []
+    for path in dict.fromkeys(paths):
+        rows = fetch(connection, _AT, (seq, path))
+        found += zip([row[0] for row in rows], entries_of(connection, seq, [row[1:] for row in rows]), strict=True)
+    return [entry for _, entry in sorted(found, key=lambda one: one[0])]
 
 
 def each_entry(writer: Writer, seq: int) -> Iterator[list[Entry]]:

@@ -30,7 +30,7 @@ from .past import PagedPast
 from .signal import outgoing
 from .silence import Silence
 from .sql_log import SqlLog, packed_value
-from .sql_past import each_entry, entry_page, read_past
+from .sql_past import each_entry, entries_at, entry_page, read_past
 from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, load_content, runs, waits
 from .sql_signals import kept, send, signals
 from .sql_uses import SqlUses
@@ -141,6 +141,13 @@ class SqlStore(SqlUses):
         def look(connection: Connection) -> tuple[list[Entry], int | None]:
             found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,)) if is_json(run_id) else []
             return entry_page(self._writer, connection, found[0][0], after, limit) if found else ([], None)
+
+        return self._writer.read(look)
+
+    def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
+        def look(connection: Connection) -> list[Entry]:
+            found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,)) if is_json(run_id) else []
+            return entries_at(connection, found[0][0], paths) if found else []
 
         return self._writer.read(look)
 
