@@ -4,7 +4,8 @@
 
 Records a run of STEPS steps (default 1,000,000) whose process is gone before the last ten. New processes then read the
 first page of its steps by the command line and over HTTP, resume it, and read its result and the first page again.
-Prints the time and the peak memory of each. `store` is the URL of an empty Postgres database; default: a SQLite file.
+Prints the time, the CPU time and the peak memory of each. `store` is the URL of an empty Postgres database; default: a
+SQLite file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 STEPS, LEFT = 1_000_000, 10
 AT_ONCE = 10_000
 RUN, TOKEN = "long", "token"
-LINE = "{:36}{:>8.2f} s{:>8.0f} MB"
+LINE = "{:36}{:>8.2f} s{:>10} CPU{:>8.0f} MB"
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 TOOLS = '''
 from ropewalk import tool
@@ -86,7 +87,8 @@ def measure(name: str, command: list[str], folder: Path) -> None:
     took = time.perf_counter() - began
     if status:
         sys.exit(f"{name} failed: {said.decode()}")
-    print(LINE.format(name, took, used.ru_maxrss / 1024), f"  {len(said):,} bytes", flush=True)
+    cpu = f"{used.ru_utime + used.ru_stime:.2f} s"
+    print(LINE.format(name, took, cpu, used.ru_maxrss / 1024), f"  {len(said):,} bytes", flush=True)
 
 
 def measure_http(name: str, folder: Path, paths: list[str]) -> None:
@@ -106,7 +108,8 @@ def measure_http(name: str, folder: Path, paths: list[str]) -> None:
                 size = len(answer.read())
             took = time.perf_counter() - began
             peak = next(x for x in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "VmHWM" in x)
-            print(LINE.format(f"{name}: {path}"[:36], took, int(peak.split()[1]) / 1024), f"  {size:,} bytes")
+            place = path.removeprefix(f"/api/runs/{RUN}")
+            print(LINE.format(f"{name}: {place}", took, "", int(peak.split()[1]) / 1024), f"  {size:,} bytes")
     finally:
         process.terminate()
         process.wait()
@@ -126,7 +129,7 @@ def main() -> None:
         measure("interrupted: runs show", [COMMAND, "runs", "show", RUN], folder)
         measure("resume", [sys.executable, "-c", RESUME], folder)
         measure("ended: runs show", [COMMAND, "runs", "show", RUN], folder)
-        measure_http("HTTP", folder, [f"/api/runs/{RUN}?events=false"])
+        measure_http("HTTP", folder, [f"/api/runs/{RUN}?limit=200", f"/api/runs/{RUN}?limit=200&after={steps // 2}"])
 
 
 if __name__ == "__main__":
