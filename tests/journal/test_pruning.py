@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, NewRun, Store
+from ropewalk.journal import Entry, NewRun, Store, batches
 from ropewalk.journal.connection import fetch
 from ropewalk.journal.postgres import PostgresStore
 from ropewalk.journal.sqlite import SqliteStore
@@ -46,7 +46,10 @@ def rows(store: SqliteStore | PostgresStore) -> dict[str, int]:
 LIVE = {"entry": 1, "held": 0, "blob": 0, "signal": 0, "lease": 1, "run": 1}
 
 
-def test_no_transaction_deletes_more_rows_than_stated(tmp_path: Path) -> None:
+def test_no_transaction_of_a_slow_store_deletes_more_rows_than_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "TARGET", 0.0)
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
     connection, changes = store._writer.connection, list[int]()
@@ -67,6 +70,44 @@ def test_no_transaction_deletes_more_rows_than_stated(tmp_path: Path) -> None:
     store.close()
 
 
+def test_transactions_grow_while_they_are_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for target in (0.0, 30.0):
+        monkeypatch.setattr(batches, "TARGET", target)
+        store = SqliteStore(tmp_path / f"{target}.db")
+        asyncio.run(fill(store))
+        commits = 0
+
+        def committed() -> bool:
+            nonlocal commits
+            commits += 1
+            return False
+
+        store._writer.connection.set_commit_hook(committed)
+        assert store.prune(keep=0).runs == 303
+        store._writer.connection.set_commit_hook(None)
+        assert rows(store) == LIVE
+        counts.append(commits)
+        store.close()
+    small, large = counts
+    assert 2 * large < small
+
+
+def test_a_batch_shrinks_again_when_its_transactions_become_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches.time, "sleep", lambda seconds: None)
+    sizes = batches.Batches()
+    for _ in range(20):
+        sizes.observe(batches.TARGET / 10)
+    assert sizes.size(50) == 50 * batches.MOST
+    sizes.observe(batches.TARGET / 2)
+    assert sizes.size(50) == 50 * batches.MOST  # neither quick nor slow
+    sizes.observe(batches.TARGET * 2)
+    assert sizes.size(50) == 25 * batches.MOST
+    for _ in range(20):
+        sizes.observe(batches.TARGET * 2)
+    assert sizes.size(50) == 50
+
+
 def test_a_postgres_store_keeps_nothing_of_what_is_pruned(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     asyncio.run(fill(store))
@@ -75,7 +116,10 @@ def test_a_postgres_store_keeps_nothing_of_what_is_pruned(postgres_url: str) -> 
     store.close()
 
 
-def test_what_an_interrupted_call_leaves_is_deleted_by_the_next(tmp_path: Path) -> None:
+def test_what_an_interrupted_call_leaves_is_deleted_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "TARGET", 0.0)
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
     connection, commits = store._writer.connection, 0

@@ -19,6 +19,7 @@ from ..errors import (
 from ..ir import Getter, Step, whole
 from ..journal.boottime import boottime
 from ..journal.journal import Entry
+from ..journal.past import load
 from ..tools.raw import RawResult, shortened
 from ..values import NOT_JSON, Json, digest
 from .caller import Direct, Lease
@@ -126,6 +127,8 @@ def call_of(frame: FrameType) -> str | None:
 async def _recorded(run_: Any, frame: Frame, spot: Spot, path: str, mark: str) -> Entry | None:
     """What the journal holds of this call. Raises its failure, and where it was another call."""
     past = run_.log.past
+    if type(past) is not dict:
+        await load(past, (path, "call"))
     known: Entry | None = past.get((path, "call")) or past.get((path, "call_failed"))
     if known is None:
         offer: Entry | None = past.get((key_of(frame, spot), "offer"))

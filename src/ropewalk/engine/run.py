@@ -16,6 +16,7 @@ from ..events import Event
 from ..frozen import dataclass
 from ..ir import Node
 from ..journal.journal import Entry, Log
+from ..journal.past import keys_of, latest_start
 from ..values import Json, own, replaced
 from .durable import attempt_of
 from .frame import (
@@ -111,7 +112,7 @@ class Run(Lane):
         self.wall, self.mono = time.time(), clock()
         self.halted: float | None = None  # since when it only waits, or is over
         if log.past:
-            self.wall = max(self.wall, max(entry.started for entry in log.past.values()))
+            self.wall = max(self.wall, latest_start(log.past))
         self.frame: Frame | None = None
         self.waits = _waits(self) if program.waits else None
 
@@ -343,15 +344,16 @@ class Run(Lane):
         """See `Ending.ran`. What ran inside a node that failed after all is known from its failure, or from
         the journal where a resumed run does not enter it again."""
         found = {spot.id for spot, inner, _, _ in self.steps() if status_in(inner[spot.slot]) in ("ok", "failed")}
-        paths = [path for path, kind in self.log.past if kind not in ("skip", "ending", "offer")]
-        paths += [failed.path for failed in self.errors]
+        for some in keys_of(self.log.past):
+            found |= _ids_in(path for path, kind in some if kind not in ("skip", "ending", "offer"))
+        paths = [failed.path for failed in self.errors]
         paths += [attempt[2].path for attempt in self.attempts]
         for track in self.records:
             owner = track[0][REGION].owner
             while owner is not None:
                 found.add(owner.id)
                 owner = owner.region.owner
-        return found.union(*(re.sub(_MARKS, "", path).split("/") for path in paths))
+        return found | _ids_in(paths)
 
     def _decided(self) -> Iterator[tuple[Spot, Frame]]:
         """Every node of the main region that was decided, in loop mode in the last round in which any was."""
@@ -393,6 +395,12 @@ class Run(Lane):
         from .entries import entries  # only where somebody looks
 
         return entries(self)
+
+
+def _ids_in(paths: Iterable[str]) -> set[str]:
+    """The ids of all nodes that these paths lead to or through."""
+    plain = re.sub(_MARKS, "", "\0".join(paths)).split("\0")
+    return set[str]().union(*(path.split("/") for path in set(plain) if path))
 
 
 def _waits(run: Run) -> Waits:

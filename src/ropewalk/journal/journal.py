@@ -12,7 +12,7 @@ epoch fences off a replaced owner.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Protocol, TypeAlias
 
@@ -321,6 +321,19 @@ class Store(UseStore, Protocol):
 
     def history(self, run_id: str, /) -> list[Entry]:
         """Everything recorded, in order; empty for an unknown run."""
+        ...
+
+    def history_page(self, run_id: str, /, after: int = 0, limit: int = 1000) -> tuple[list[Entry], int | None]:
+        """At most `limit` entries in order, those behind the place `after` (0: from the first), and the place to read
+        on behind; None when these are the last. A place is a number that only the store understands."""
+        ...
+
+    def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
+        """Everything recorded at these paths, in order."""
+        ...
+
+    def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
+        """Everything recorded when reading begins, in order, in lists of bounded length; nothing for an unknown run."""
         ...
 
     def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:

@@ -11,8 +11,9 @@ import contextlib
 import dataclasses
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import Final
 
 from ..content import contents
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
@@ -24,6 +25,8 @@ from .memory_record import OWNER, Record, error_text
 from .news import Hear
 from .signal import arrival, given, outgoing, same, wakes
 from .uses import MemoryUses
+
+_PAGE: Final = 1000
 
 
 class MemoryStore(MemoryDefinitions, MemoryUses):
@@ -92,6 +95,19 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             if record is None:
                 return []
             return record.history()
+
+    def history_page(self, run_id: str, /, after: int = 0, limit: int = 1000) -> tuple[list[Entry], int | None]:
+        found = self.history(run_id)
+        end = after + limit
+        return found[after:end], end if end < len(found) else None
+
+    def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
+        wanted = set(paths)
+        return [entry for entry in self.history(run_id) if entry.path in wanted]
+
+    def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
+        found = self.history(run_id)
+        return (found[first : first + _PAGE] for first in range(0, len(found), _PAGE))
 
     def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
         with self._lock:

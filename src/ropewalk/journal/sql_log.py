@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -44,10 +44,11 @@ class SqlLog:
         writer: Writer,
         seq: int,
         run: RunRow,
-        past: dict[Key, Entry],
+        past: MutableMapping[Key, Entry],
         finished: RunRow | None = None,
     ) -> None:
-        self.run, self.past, self.finished = run, past, finished
+        self.run, self.finished = run, finished
+        self.past: MutableMapping[Key, Entry] = past
         self.seq, self.epoch = seq, run.epoch
         self.into = seq
         self.fence: tuple[int, ...] = ()  # the run under whose lease another one's facts are written

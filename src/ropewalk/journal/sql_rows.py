@@ -150,11 +150,15 @@ def load(connection: Connection, data: bytes | None, place: str = "a value of th
         raise StoreError(f"{place} is damaged, it is no JSON ({error}){ASK}") from error
 
 
-@uncollected
 def entries(connection: Connection, seq: int) -> list[Entry]:
     """Everything recorded of a run, in order."""
+    return entries_of(connection, seq, fetch(connection, _ENTRIES, (seq,)))
+
+
+@uncollected
+def entries_of(connection: Connection, seq: int, rows: list[Any]) -> list[Entry]:
+    """The entries that these rows of a run hold. Raises StoreError where one is damaged."""
     loads = orjson.loads
-    rows = fetch(connection, _ENTRIES, (seq,))
     try:
         return [
             Entry(

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from ..content import contents
@@ -23,13 +23,15 @@ from .boottime import boottime
 from .claim import Claim, Doubt, Large, create, moments, take
 from .connection import AMONG, Connection, fetch, numbers
 from .filters import contains, statuses
-from .journal import Definition, Entry, NewRun, Pruned, RunRow, Signal
+from .journal import Definition, Entry, Key, NewRun, Pruned, RunRow, Signal
 from .lease import me
 from .news import Hear, News
+from .past import PagedPast
 from .signal import outgoing
 from .silence import Silence
 from .sql_log import SqlLog, packed_value
-from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, keyed, load_content, runs, waits
+from .sql_past import each_entry, entries_at, entry_page, read_past
+from .sql_rows import RUN, RUN_LIGHT, RUN_SO_FAR, entries, load_content, runs, waits
 from .sql_signals import kept, send, signals
 from .sql_uses import SqlUses
 from .upkeep import find_orphans, prune, take_turn
@@ -134,6 +136,26 @@ class SqlStore(SqlUses):
             return entries(connection, found[0][0]) if found else []
 
         return self._writer.read(look)
+
+    def history_page(self, run_id: str, /, after: int = 0, limit: int = 1000) -> tuple[list[Entry], int | None]:
+        def look(connection: Connection) -> tuple[list[Entry], int | None]:
+            found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,)) if is_json(run_id) else []
+            return entry_page(self._writer, connection, found[0][0], after, limit) if found else ([], None)
+
+        return self._writer.read(look)
+
+    def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
+        def look(connection: Connection) -> list[Entry]:
+            found = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,)) if is_json(run_id) else []
+            return entries_at(connection, found[0][0], paths) if found else []
+
+        return self._writer.read(look)
+
+    def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
+        found = self._writer.read(
+            lambda c: fetch(c, "SELECT seq FROM run WHERE id = ?", (run_id,)) if is_json(run_id) else []
+        )
+        return each_entry(self._writer, found[0][0]) if found else iter(())
 
     def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
         def look(connection: Connection) -> dict[str, tuple[list[Entry], list[Signal]]]:
@@ -289,13 +311,13 @@ class SqlStore(SqlUses):
         else:
             writer.watch.opening.add(got.seq)
             try:
-                row, past = await asyncio.to_thread(self._load, got.seq)
+                row, past = await asyncio.to_thread(self._load, got.seq, got.ended)
             except BaseException:
                 _give_back(writer.watch, got)
                 raise
             finally:
                 writer.watch.opening.discard(got.seq)
-            log = SqlLog(self, writer, got.seq, row, keyed(past), finished=row if got.ended else None)
+            log = SqlLog(self, writer, got.seq, row, past, finished=row if got.ended else None)
             if not got.ended:
                 writer.tell_soon(News("take", got.seq, id))
         if not got.ended:
@@ -329,12 +351,15 @@ class SqlStore(SqlUses):
                 raise RunBusy(id, doubt.owner)
         return doubt
 
-    def _load(self, seq: int) -> tuple[RunRow, list[Entry]]:
-        def look(connection: Connection) -> tuple[RunRow, list[Entry]]:
+    def _load(self, seq: int, ended: bool) -> tuple[RunRow, dict[Key, Entry] | PagedPast]:
+        def look(connection: Connection) -> tuple[RunRow, dict[Key, Entry] | PagedPast]:
             [(_, row)] = runs(connection, fetch(connection, f"{RUN} WHERE seq = ?", (seq,)))
-            return row, entries(connection, seq)
+            return row, read_past(self._writer, connection, seq, self.remote)
 
-        return self._writer.read(look)
+        row, past = self._writer.read(look)
+        if isinstance(past, PagedPast) and not ended:  # of one that has ended the result is enough for most
+            past.prepare()
+        return row, past
 
     def _runs(self, query: str, values: list[str | float | None]) -> list[RunRow]:
         found = self._writer.read(lambda c: runs(c, fetch(c, query, values)))

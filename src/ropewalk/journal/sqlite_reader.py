@@ -64,6 +64,8 @@ def _index(log: Path) -> Path:
 class SqliteReader(Writer):
     """What is in the file at `path`, of which `why` says why it cannot be written."""
 
+    run_column = "+run"
+
     def __init__(self, path: Path, why: str, lease: float, poll: float) -> None:
         self.path, self._why = path, why
         self._reader: apsw.Connection | None = None

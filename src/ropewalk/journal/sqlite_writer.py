@@ -32,7 +32,6 @@ _FEW: Final = 16
 _QUICK: Final = 0.0003
 _QUICK_ALONE: Final = 0.001
 _PAGES: Final = 1000
-_PAGES_AT_ONCE: Final = 100
 
 _TOGETHER: Final = 50
 
@@ -65,6 +64,7 @@ class SqliteWriter(Writer):
     """The write side of the file at `path`."""
 
     connection: apsw.Connection
+    run_column = "+run"  # The index on runs would be no help: SQLite finds a row by its place at once.
 
     def __init__(self, path: Path, sync: Literal["normal", "full"], lease: float, poll: float) -> None:
         self.path = path
@@ -183,10 +183,10 @@ class SqliteWriter(Writer):
         with contextlib.suppress(apsw.Error):
             self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
-    def shrink(self) -> bool:
+    def shrink(self, pages: int) -> bool:
         def some(connection: Connection) -> bool:
-            fetch(connection, f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
-            return bool(fetch(connection, "PRAGMA freelist_count")[0][0] >= _PAGES_AT_ONCE)
+            fetch(connection, f"PRAGMA incremental_vacuum({pages})")
+            return bool(fetch(connection, "PRAGMA freelist_count")[0][0] >= pages)
 
         more = self.run(some)
         with self.lock:

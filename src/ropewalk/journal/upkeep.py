@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from ..frozen import dataclass
+from .batches import Batches
 from .connection import AMONG, Connection, fetch, numbers
 from .journal import Pruned, RunRow
 from .lease import judge_text
@@ -17,16 +18,12 @@ from .versions import drop_unused, find_unused
 if TYPE_CHECKING:
     from .writer import Writer
 
-T = TypeVar("T")
-
 _AT_ONCE: Final = 50
 ROWS_AT_ONCE: Final = 1000
-"""Rows that one transaction of pruning deletes, at most."""
+"""Rows that one transaction of pruning deletes at first, at most; see `Batches`."""
 _HELD_AT_ONCE: Final = 50  # each may delete a value of megabytes
 _VERSIONS_AT_ONCE: Final = 10
-_PAUSE: Final = 0.005
-"""Seconds between two transactions, in which writers that wait get their turn. Those of another process ask every 4 ms.
-"""
+_PAGES_AT_ONCE: Final = 100  # of free space that is given back to the disk
 
 _OLD: Final = """
     ended_at IS NOT NULL
@@ -98,8 +95,10 @@ def prune(
         writer.run_alone(lambda connection: None)  # refuses a store that may only be read, also with nothing to delete
     old = writer.read(lambda connection: _Old.find(connection, before, keep, status))
     count = size = last = 0
+    batches = _Sizes()
     while old is not None and (most is None or count < most):
-        limit = _AT_ONCE if most is None else min(_AT_ONCE, most - count)
+        limit = batches.runs.size(_AT_ONCE)
+        limit = limit if most is None else min(limit, most - count)
         some = writer.read(partial(old.after, last=last, limit=limit))
         if not some:
             break
@@ -107,11 +106,18 @@ def prune(
         if dry:
             bytes = writer.read(partial(_size, some=some))
         else:
-            some, bytes = _delete_some(writer, some)
+            some, bytes = _delete_some(writer, some, batches)
         count, size = count + len(some), size + bytes
     if not dry and (most is None or count < most):
-        _tidy(writer)
+        _tidy(writer, batches)
     return Pruned(runs=count, bytes=size)
+
+
+class _Sizes:
+    """How much of each kind of work one transaction does: what is little of one is much of another."""
+
+    def __init__(self) -> None:
+        self.runs, self.rows, self.pages = Batches(), Batches(), Batches()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +159,31 @@ def _size(connection: Connection, some: Iterable[int]) -> int:
     return sum(int(fetch(connection, query, every)[0][0]) for query in (_ROWS, _FACTS, _BLOBS))
 
 
-def _delete_some(writer: Writer, some: list[int]) -> tuple[list[int], int]:
+def _delete_some(writer: Writer, some: list[int], batches: _Sizes) -> tuple[list[int], int]:
     """Delete those of the runs that still have ended; returns them, and how many bytes they took."""
+    done: list[int] = []
+    size = 0
     while some:
         family = writer.read(partial(_family, some=some))
-        size = writer.read(partial(_size, some=some))
-        for first in range(0, len(family), _AT_ONCE):
-            rows = family[first : first + _AT_ONCE]
-            ended = _shortly(writer, partial(_delete_rows, some=some, rows=rows))
-            if len(ended) < len(some):  # somebody retries one of them
-                some = ended
+        size += writer.read(partial(_size, some=some))
+        at_once, gone = batches.runs.size(_AT_ONCE), 0
+        left = retried = set(some)
+        while gone < len(family):
+            rows = family[gone : gone + at_once]
+            retried = left - set(batches.runs.do(writer, partial(_delete_rows, some=left, rows=rows)))
+            if retried:
+                size -= writer.read(partial(_size, some=left))
                 break
-        else:
-            for first in range(0, len(family), _AT_ONCE):
-                _drain(writer, family[first : first + _AT_ONCE])
-            return some, size
-    return [], 0
+            gone += len(rows)
+            left = left.difference(rows)
+        for first in range(0, gone, at_once):
+            _drain(writer, family[first : min(gone, first + at_once)], batches)
+        done += [run for run in some if run not in left]
+        some = sorted(left - retried)
+    return done, size
 
 
-def _delete_rows(connection: Connection, some: list[int], rows: list[int]) -> list[int]:
+def _delete_rows(connection: Connection, some: Collection[int], rows: list[int]) -> list[int]:
     """Delete these rows of runs and parts, provided that all of `some` have ended; returns which of `some` have."""
     query = f"SELECT seq FROM run WHERE seq {AMONG} AND ended_at IS NOT NULL ORDER BY seq"
     ended = [seq for (seq,) in fetch(connection, query, (numbers(some),))]
@@ -182,19 +194,21 @@ def _delete_rows(connection: Connection, some: list[int], rows: list[int]) -> li
     return ended
 
 
-def _drain(writer: Writer, gone: list[int]) -> None:
+def _drain(writer: Writer, gone: list[int], batches: _Sizes) -> None:
     """Delete what is left of runs whose rows are gone."""
-    while _shortly(writer, partial(_drain_some, gone=numbers(gone))):
-        pass
+    more = True
+    while more:
+        most = batches.rows.size(ROWS_AT_ONCE), batches.rows.size(_HELD_AT_ONCE)
+        more = batches.rows.do(writer, partial(_drain_some, gone=numbers(gone), rows=most[0], values=most[1]))
 
 
-def _drain_some(connection: Connection, gone: str) -> bool:
-    """Delete at most ROWS_AT_ONCE rows; True while there may be more."""
-    held = fetch(connection, _HELD, (gone, _HELD_AT_ONCE))
+def _drain_some(connection: Connection, gone: str, rows: int, values: int) -> bool:
+    """Delete at most this many rows, and large values among them; True while there may be more."""
+    held = fetch(connection, _HELD, (gone, values))
     connection.executemany(_BLOB, set(held))
-    if len(held) == _HELD_AT_ONCE:
+    if len(held) == values:
         return True
-    left = ROWS_AT_ONCE - len(held)
+    left = rows - len(held)
     for query in _SLICES:
         left -= len(fetch(connection, query, (gone, left)))
         if left <= 0:
@@ -203,23 +217,18 @@ def _drain_some(connection: Connection, gone: str) -> bool:
     return False
 
 
-def _tidy(writer: Writer) -> None:
+def _tidy(writer: Writer, batches: _Sizes) -> None:
     """Delete what an interrupted call left, and unused versions; give free space back to the disk."""
     while left := writer.read(lambda connection: fetch(connection, _LEFT, (_AT_ONCE,))):
-        _drain(writer, [run for (run,) in left])
+        _drain(writer, [run for (run,) in left], batches)
     unused = writer.read(find_unused)
     for first in range(0, len(unused), _VERSIONS_AT_ONCE):
-        _shortly(writer, partial(drop_unused, keys=unused[first : first + _VERSIONS_AT_ONCE]))
-    while writer.shrink():
-        time.sleep(_PAUSE)
-
-
-def _shortly(writer: Writer, work: Callable[[Connection], T]) -> T:
-    """Do `work` in a transaction of its own, then leave the store to others for at least as long."""
-    start = time.monotonic()
-    result = writer.run_alone(work)
-    time.sleep(max(_PAUSE, time.monotonic() - start))
-    return result
+        batches.runs.do(writer, partial(drop_unused, keys=unused[first : first + _VERSIONS_AT_ONCE]))
+    more = True
+    while more:
+        began = time.monotonic()
+        more = writer.shrink(batches.pages.size(_PAGES_AT_ONCE))
+        batches.pages.observe(time.monotonic() - began)
 
 
 def forget(connection: Connection, some: Iterable[int]) -> None:

@@ -59,6 +59,9 @@ class Writer(ABC):
         self._trouble = False  # Whether some run may have a failure its loop has not heard of.
         _WRITERS.add(self)
 
+    run_column = "run"
+    """How a query names the run of an entry where the entry is to be found by its place in the order."""
+
     # --- what a database does in its own way; the lock is held, but for `look` -------------
 
     @abstractmethod
@@ -132,8 +135,8 @@ class Writer(ABC):
     def tidy(self) -> None:  # noqa: B027 - not every database has to
         """Called by the thread after each round."""
 
-    def shrink(self) -> bool:
-        """Give back some of the space that pruning has freed; True while there is more."""
+    def shrink(self, pages: int) -> bool:
+        """Give back at most so many pages of the space that pruning has freed; True while there is more."""
         return False
 
     # --- from event loops -----------------------------------------------------------------

@@ -117,17 +117,37 @@ class Runs:
         asked.texts(run_id=run_id, hash=hash)
         return content(self, run_id, hash)
 
-    def get(self, run_id: str, *, events: bool = True) -> dict[str, Json] | None:
-        """One run with every recorded step, and with its `events` if wanted; None when there is no such run."""
+    def get(
+        self, run_id: str, *, events: bool = True, after: int = 0, limit: int | None = None
+    ) -> dict[str, Json] | None:
+        """Get one run with its recorded steps.
+
+        Args:
+            run_id: The id of the run.
+            events: Whether to add the same as `events`.
+            after: Where the page begins: `next` of the page before it.
+            limit: How many entries of the journal a page has, at most. None: all of it, in one.
+
+        Returns:
+            The run, its steps as `nodes`, and the place of the `next` page (None for the last); None when there is no
+            such run.
+        """
         from .answers import unanswered
+        from .pages import Page, read_page, waits_of
         from .untaken import with_untaken
 
         asked.texts(run_id=run_id)
+        asked.amount(after=after)
+        asked.amount_or_none(limit=limit)
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
             return None
-        history = self.history(run_id)
-        decided = with_untaken(self.app, row, history)
+        if limit is None:
+            history = waiting = self.history(run_id)
+            page = Page(with_untaken(self.app, row, history), [], set(), None)
+        else:
+            page = read_page(self, row, after, limit)
+            history, waiting = [*page.entries, *page.beside], waits_of(self, row)
         stands = self.standing([row]).get(run_id)
         elapsed = (row.ended_at or time.time()) - row.started_at
         before = taken_over(history, row)
@@ -145,9 +165,10 @@ class Runs:
             "result": self.result(row),
             "error": row.error,
             "endings": endings(history),
-            "waitingFor": [] if row.status in ENDS else unanswered(self, row, history),
-            "nodes": steps(decided, row),
-            **({"events": [event.to_dict() for _, event in events_of(run_id, decided, before)]} if events else {}),
+            "waitingFor": [] if row.status in ENDS else unanswered(self, row, waiting),
+            "nodes": steps(page.entries, row, page.beside, page.blocks, is_last=page.next is None),
+            "next": page.next,
+            **({"events": [event.to_dict() for _, event in events_of(run_id, page.entries, before)]} if events else {}),
         }
 
     def result(self, row: RunRow) -> Json:

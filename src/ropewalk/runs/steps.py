@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -72,16 +72,28 @@ def _is_late(path: str, failed: Any) -> bool:
     return failed.get("kind") == "ToolTimeout" and failed.get("tool") is not None and failed.get("path") == path
 
 
-def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str, Json]]:
+def steps(
+    history: Iterable[Entry],
+    run: RunRow | None = None,
+    beside: Iterable[Entry] = (),
+    blocks: Container[str] = (),
+    *,
+    is_last: bool = True,
+) -> list[dict[str, Json]]:
     """A journal as the steps that people read, each once: what is recorded of a failed attempt beside
     its call, or beside the block that it ended, is one step with it. One with nodes inside whose value is not
-    kept has none."""
+    kept has none.
+
+    Of one page of a journal `beside` are the entries elsewhere that belong to its steps, and `blocks` the nodes with
+    nodes inside. Failures that are no entry are in the last page.
+    """
     listed = list(history)
-    before = taken_over(listed, run)
-    failed = {entry.path: entry for entry in listed if entry.kind == "attempt"}
-    told = {entry.path for entry in listed if entry.kind in ("call_failed", "node")}
-    late = too_late(listed)
-    around = _around(listed)
+    known = [*listed, *beside]
+    before = taken_over(known, run)
+    failed = {entry.path: entry for entry in known if entry.kind == "attempt"}
+    told = {entry.path for entry in known if entry.kind in ("call_failed", "node")}
+    late = too_late(known)
+    around = _around(known)
     found = []
     for entry in listed:
         if entry.kind in ("ending", "offer") or (entry.kind == "attempt" and entry.path in told):
@@ -92,10 +104,14 @@ def steps(history: Iterable[Entry], run: RunRow | None = None) -> list[dict[str,
         gave_up = failed.get(entry.path)
         if gave_up is not None and entry.kind in ("node", "call_failed"):
             row |= _gave_up(entry, gave_up)
-        elif entry.kind == "node" and entry.data is None and without_attempts(entry.path) in around:
+        elif (
+            entry.kind == "node"
+            and entry.data is None
+            and (entry.path in blocks or without_attempts(entry.path) in around)
+        ):
             del row["value"]
         found.append(row)
-    return found + _unrecorded(run, listed, found)
+    return found + (_unrecorded(run, known, found) if is_last else [])
 
 
 def _gave_up(entry: Entry, attempt: Entry) -> dict[str, Json]:
@@ -117,6 +133,7 @@ def _unrecorded(run: RunRow | None, listed: list[Entry], found: list[dict[str, J
     if run is None or run.ended_at is None or not isinstance(run.result, dict):
         return []
     told = {without_attempts(str(row["path"])) for row in found if row["status"] in ("failed", "recovered")}
+    told |= {without_attempts(entry.path) for entry in listed if entry.kind in ("attempt", "call_failed")}
     begun = {entry.path: entry for entry in reversed(listed)}
     errors: Any = run.result.get("errors")
     made: list[dict[str, Json]] = []

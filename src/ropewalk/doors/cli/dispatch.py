@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from inspect import signature
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NoReturn
 
 import orjson
 from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
@@ -146,6 +146,14 @@ def json_line(data: Any) -> None:
     """Print one JSON object of several; only for a command that follows something."""
     if _kept is not None:
         _write(_kept, data)
+
+
+def leave(answer: Answer) -> NoReturn:
+    """Print the answer and end the process at once; only for a command of which a thread waits for something that does
+    not answer: closing the App would wait for it, too."""
+    _print(answer, _kept)
+    sys.stdout.flush()
+    os._exit(answer.exit)
 
 
 def _print(answer: Answer, out: BinaryIO | None) -> None:

@@ -3,19 +3,18 @@ what to do about what does not."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from ...config import Config, find, read_config
 from ...errors import ConfigError, RopewalkError
@@ -28,6 +27,7 @@ from ...journal.soundness import Unfinished
 from ...journal.walfile import orphan
 from ...source import visible
 from .answer import Answer
+from .doctor_limits import LIMIT, SERVERS, Parts, Stalled
 from .exits import FAILED
 from .interrupts import Interrupts
 from .options import Json, Project, StoreAddress
@@ -42,8 +42,8 @@ _DEFINITIONS = (".yaml", ".yml", ".json")
 _MOST_RUNS = 1000
 _LEAST_FREE = 1 << 20  # bytes of a disk; a run of a few steps takes less
 _MOST_DAMAGE = 20
-_EXAMINE = 5
-"""Seconds for reading the pages and values of the store."""
+_EXAMINE = 5.0
+"""Seconds for reading the pages and values of the store, at most."""
 _NEXT = (
     "; what comes next: end what uses the store, copy it with its -wal file to a safe place, have `doctor --save FILE`"
     " write what can be read to a new store, and go on with that or with a backup"
@@ -69,20 +69,44 @@ def doctor(
     runs: Annotated[
         bool, Parameter(negative="", help="Check also where every unfinished run is, and repair what has no place.")
     ] = False,
+    limit: Annotated[
+        float | None,
+        Parameter(
+            validator=validators.Number(gt=0),
+            help=f"Seconds for each part of the check. [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
+        ),
+    ] = None,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
     """Check this installation, the store and every configured server; exit code 1 when something is wrong."""
     found = [*_installed(), _node(), _project(directory(None, project))]
+    parts = Parts(limit)
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        await _opened(app, found, config, store, runs, parts)
+        if parts.is_stalled:
+            await parts.close(app)
+            if save is not None:
+                found.extend(_saved(directory(None, project), store, save))
+            from .dispatch import leave
+
+            leave(_answer(found))
+        return Answer()
+
     try:
         config = read_config(directory(None, project))
-        with_app(_opened(found, config, store, runs), project=project, store=store, lenient=True)
+        with_app(work, project=project, store=store, lenient=True)
     except RopewalkError as error:
         each = [ConfigError([one]) for one in error.problems] if isinstance(error, ConfigError) else [error]
         found += [Finding("project", "fault", _next(str(one))) for one in each]
     if save is not None:
         found += _saved(directory(None, project), store, save)
+    return _answer(found)
+
+
+def _answer(found: list[Finding]) -> Answer:
     faults = [f for f in found if f.state == "fault"]
     wide = max(len(f.name) for f in found)
     lines = [visible(f"{_MARK[f.state]} {f.name.ljust(wide)}  {f.said}") for f in found]
@@ -144,37 +168,62 @@ def _project(where: Path) -> Finding:
     return Finding("project", "ok", str(file))
 
 
-def _opened(
-    found: list[Finding], config: Config, store: str | None, runs: bool
-) -> Callable[[App, Interrupts], Awaitable[Answer]]:
-    async def work(app: App, _: Interrupts) -> Answer:
-        address = store or config.store or str(config.directory / DEFAULT)
-        unmade = _unmade(address, config, store)
-        found.append(unmade or _store(app, address))
-        found.extend(await asyncio.to_thread(lambda: list(_engine(app, address))))
-        if runs and unmade is None:
-            from .doctor_runs import unfinished
+async def _opened(app: App, found: list[Finding], config: Config, store: str | None, runs: bool, parts: Parts) -> None:
+    """Look at everything that needs the App, each part for no longer than its limit."""
+    address = store or config.store or str(config.directory / DEFAULT)
+    unmade = _unmade(address, config, store)
 
-            found.extend([Finding(*one) for one in await asyncio.to_thread(lambda: list(unfinished(app)))])
-        await app.connect()
-        found.extend(_tools(app, config))
-        found.extend(Finding("limits", "fault", str(wrong)) for wrong in misplaced(app.settings.rates, app.toolbox))
-        found.extend(await _schedules(app))
-        found.extend(await asyncio.to_thread(lambda: list(_agents(app, config))))
-        return Answer()
+    async def check(name: str, work: Callable[[], Iterable[Finding]], advice: str) -> bool:
+        try:
+            found.extend(await parts.check(lambda: list(work())))
+            return True
+        except Stalled as error:
+            found.append(Finding(name, "fault", f"{error}; {advice}"))
+            return False
 
-    return work
+    reading = min(_EXAMINE, parts.limit / 2)
+    is_there = await check("store", lambda: [unmade or _store(app, address, reading)], _held(address))
+    await check("workers", lambda: _engine(app, address), _held(address))
+    if runs and unmade is None and not is_there:
+        found.append(Finding("runs", "note", "not looked at, as the store does not answer"))
+    elif runs and unmade is None:
+        from .doctor_runs import unfinished
+
+        await check("runs", lambda: (Finding(*one) for one in unfinished(app)), _held(address))
+    try:
+        await parts.within(app.connect(), parts.servers)
+        silent = ""
+    except Stalled as error:
+        silent = str(error)
+    found.extend(_tools(app, config, silent))
+    found.extend(Finding("limits", "fault", str(wrong)) for wrong in misplaced(app.settings.rates, app.toolbox))
+    try:
+        found.extend(await parts.within(_schedules(app), parts.limit))
+    except Stalled as error:
+        found.append(Finding("schedules", "fault", f"{error}; {_held(address)}"))
+    drive = "a definition may be on a drive that does not answer"
+    await check("agents", lambda: _agents(app, config), drive if is_there else "looking for them needs the store")
 
 
-def _tools(app: App, config: Config) -> Iterator[Finding]:
-    """The project's tools, its servers and providers, and what is approved of theirs."""
+def _held(address: str) -> str:
+    """What to do about a store that does not answer."""
+    if is_postgres(address):
+        return "another session may hold a lock, or the server is stopped: look at pg_stat_activity"
+    return f"another process may be writing to it: find it with `fuser {file_of(address) or address}`"
+
+
+def _tools(app: App, config: Config, silent: str) -> Iterator[Finding]:
+    """The project's tools, its servers and providers, and what is approved of theirs. `silent` says why connecting was
+    given up, "" where it was not."""
     toolbox = app.toolbox
     failures = {**config.broken, **toolbox.failures}
     counts = Counter(tool.namespace or "" for tool in toolbox.list())
     local = sum(n for name, n in counts.items() if name not in config.servers)
     yield Finding("tools", "ok", f"{local} of this project")
     for name in config.servers:
-        if name not in failures:
+        if silent and name not in failures and not toolbox.told(name):
+            yield Finding(f"server {name}", "fault", f"{silent}; its connect_timeout may be longer than that")
+        elif name not in failures:
             tools = "tool" if counts[name] == 1 else "tools"
             usable = " may be used" if any(id.startswith(f"{name}:") for id in toolbox.refused) else ""
             yield Finding(f"server {name}", "ok", f"connected, {counts[name]} {tools}{usable}")
@@ -324,7 +373,7 @@ def _full(place: Path) -> str:
     return f"its disk is full: {free // 1024:,} kB are free; free some space, or runs cannot be recorded"
 
 
-def _store(app: App, address: str) -> Finding:
+def _store(app: App, address: str, limit: float) -> Finding:
     """Opening it checks that it is ours and of this version; every page and every value is checked on top."""
     said: list[str] = []
     unread = ""
@@ -333,16 +382,16 @@ def _store(app: App, address: str) -> Finding:
         if is_postgres(address):
             from ...journal.postgres import examine
 
-            where, found = examine(address, _EXAMINE)
+            where, found = examine(address, limit)
             address, said = where, found
         else:
             from ...journal.doctor import examine_open
 
             file = file_of(address)
-            said = examine_open(file, _EXAMINE) if file is not None else []
+            said = examine_open(file, limit) if file is not None else []
     except Unfinished as stopped:
         said = stopped.found
-        unread = f"; the check stopped after {_EXAMINE} s; it read {stopped.read}"
+        unread = f"; the check stopped after {limit:g} s; it read {stopped.read}"
     except RopewalkError as error:
         return Finding("store", "fault", _next(str(error)))
     if said:

@@ -16,6 +16,7 @@ from cyclopts import Parameter, validators
 from ...errors import StoreError
 from ...events import Event
 from ...journal.address import Unmade
+from ...runs.pages import is_long
 from ...source import visible
 from .answer import Answer
 from .exits import FAILED, ended
@@ -135,11 +136,31 @@ def _took(row: RunRow, now: float, standing: str | None) -> str:
     return duration(end - row.started_at) if end else "-"
 
 
-def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+def show(
+    run_id: str,
+    /,
+    *,
+    limit: Annotated[
+        int | None,
+        Parameter(
+            validator=validators.Number(gte=1),
+            help="Steps of a page. [default: all; 200 of a run with more than 5,000 without --json]",
+        ),
+    ] = None,
+    after: Annotated[
+        int, Parameter(validator=validators.Number(gte=0), help="The next page: `next` of the page before it.")
+    ] = 0,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
     """Show one run: every recorded step with its time, result or error."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        details = app.runs.get(run_id)
+        page = limit
+        if page is None and not json and (after or is_long(app.runs, run_id)):
+            page = 2 * _MOST_STEPS
+        details = app.runs.get(run_id, after=after, limit=page)
         if details is None:
             raise unknown_run(app, run_id)
         lonely = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
@@ -147,7 +168,13 @@ def show(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
         by = _goes_on(details["status"], app.runs.attended(row)) if not _left(details) else None
         talks = Talks(details["kind"], row.document)
         root = app.runs.outermost(run_id)
-        return Answer(data=details, text=_details(details, root, talks, lonely, by, again(store, project)))
+        where = again(store, project)
+        text = _details(details, root, talks, lonely, by, where)
+        if details["next"] is not None:
+            size = "" if limit is None else f" --limit {limit}"
+            more = f"ropewalk runs show {shlex.quote(run_id)}{size} --after {details['next']}{where}"
+            text += f"\n\nmore steps: {more}"
+        return Answer(data=details, text=text)
 
     return with_app(work, project=project, store=store, tools=False)
 

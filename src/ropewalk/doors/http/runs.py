@@ -225,10 +225,12 @@ def get(
     app: Served,
     files: Files,
     events: Annotated[bool, Query(description="Its events, too, which say the same as `nodes`.")] = True,
+    limit: Annotated[int | None, Query(ge=1, le=10_000, description="Steps of a page (default: all).")] = None,
+    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="The next page: `next` of the page before it.")] = 0,
 ) -> Answer:
-    """One run with every recorded step."""
+    """One run with every recorded step, or with one page of them."""
     row = known(app, run_id)
-    told = app.runs.get(run_id, events=events)
+    told = app.runs.get(run_id, events=events, after=after, limit=limit)
     return Answer({**told, "definition": _definition(row, files)} if told is not None else known(app, run_id))
 
 

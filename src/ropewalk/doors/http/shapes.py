@@ -92,7 +92,8 @@ class Run(RunLine):
     error: Any
     endings: list[dict[str, Any]] = Field(description="How it had ended before it was retried.")
     waitingFor: list[dict[str, Any]]
-    nodes: list[dict[str, Any]] = Field(description="Every recorded step.")
+    nodes: list[dict[str, Any]] = Field(description="Every recorded step, or a page of them.")
+    next: int | None = Field(description="Where the next page of steps begins: `after`. null for the last.")
     events: list[dict[str, Any]] = Field([], description="Not where they are not wanted.")
 
 
