@@ -132,7 +132,7 @@ async def test_secrets_are_in_no_line_whoever_logs_them(lines: Lines, monkeypatc
         logging.getLogger("says").warning("was given %s", text, extra={"said": {"also": [text]}})
         return text
 
-    async with App("memory", tools=[says]) as app:
+    async with App("memory", tools=[says], secrets=["QUIET"]) as app:
         log_as_json(app, lines.stream)
         await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "says", text="$secret.QUIET")]})
     logging.getLogger("says").error("key %s", "named-by-the-environment", exc_info=ValueError("only-used-by-a-run"))

@@ -99,7 +99,7 @@ def test_nothing_of_a_changed_secret_reaches_the_journal(tmp_path: Any, monkeypa
         return text
 
     async def case() -> None:
-        async with App(f"sqlite:///{tmp_path}/r.db", tools=[echo]) as app:
+        async with App(f"sqlite:///{tmp_path}/r.db", tools=[echo], secrets=["KEY"]) as app:
             node = {"id": "a", "type": "tool", "tool": "echo", "params": {"text": "${upper(secret.KEY)}"}}
             with pytest.raises(InvalidFlow) as caught:
                 await app.run({"kind": "chain", "nodes": [node]})

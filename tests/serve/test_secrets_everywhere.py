@@ -97,6 +97,10 @@ def served(tmp_path: Path, web: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
     (tmp_path / "spill.yaml").write_text(json.dumps(CHAIN))
     settings = f"""
+[secrets]
+allow = ["ARG_KEY"]
+http = ["ARG_KEY"]
+
 [mcp.odd]
 command = {sys.executable!r}
 args = [{str(ODD)!r}]

@@ -45,7 +45,8 @@ class FlowTool(Routed):
     go on with a run. `ready` is awaited before each run (connect what is missing, refuse what is wrong).
     `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
     has, `models` what says why a model that it asks cannot be, those of flows inside it too, but for the flows in the
-    set they are handed, which they add to. `gives` returns the schema of its value, by the tools there are now.
+    set they are handed, which they add to. `gives` returns the schema of its value, by the tools there are now;
+    `secrets` the names that it may read beside those of the run that it is a part of.
     """
 
     def __init__(
@@ -64,10 +65,11 @@ class FlowTool(Routed):
         missing: Callable[[set[str]], list[str]] | None = None,
         models: Callable[[set[int]], list[Missing]] | None = None,
         gives: Callable[[], dict[str, Json] | None] | None = None,
+        secrets: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
-        self.missing, self.models, self.gives = missing, models, gives
+        self.missing, self.models, self.gives, self.secrets = missing, models, gives, secrets
         self._program: Program | None = None
         self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
 
@@ -154,6 +156,7 @@ class FlowTool(Routed):
             input=args,
             state=state,
             watcher=watcher,
+            allowed=self.secrets(),
         )
 
     def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:
