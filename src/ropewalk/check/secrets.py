@@ -39,7 +39,7 @@ def passed(name: str, args: Sequence[Type], kinds: int | None) -> Secret | None:
 def refusal(name: str, args: Sequence[Type]) -> str | None:
     """What is to be said of a function that makes something else of a secret."""
     if name in _OPERATORS:
-        refused = () if name in _KEEP or name in _ASK else EVERY
+        refused: Positions = () if name in _KEEP or name in _ASK else EVERY
     else:
         known = FUNCTIONS.get(name)
         refused = EVERY if known is None else known.refuses

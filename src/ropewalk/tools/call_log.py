@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import orjson
 
-from ..config.secret import MARK, Known, says_secret
+from ..config.secret import Known, says_secret
+from ..redaction import MARK
 from ..errors import OutputValidationFailed
 from ..values import Json
 from .bound import Bound
