@@ -18,6 +18,7 @@ from urllib.parse import quote
 import orjson
 
 from ..errors import ConfigError
+from ..errors.given import wants
 from ..frozen import dataclass
 from ..redaction import MARK, Redaction
 from ..values import Json
@@ -95,9 +96,12 @@ def secret_names(names: Iterable[str]) -> frozenset[str]:
     """Return the names that `$secret` may read.
 
     Raises:
+        TypeError: They are no list.
         ConfigError: One of them is no name of a variable, or that of the token of `ropewalk serve`.
     """
-    found = [names] if isinstance(names, str) else list(names)
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise wants("secrets", "a list of names of environment variables", names)
+    found = list(names)
     for name in found:
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             raise ConfigError(f"secrets: {name!r} is no name of an environment variable")

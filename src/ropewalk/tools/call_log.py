@@ -10,8 +10,8 @@ from typing import Any, Final
 import orjson
 
 from ..config.secret import Known, says_secret
-from ..redaction import MARK
 from ..errors import OutputValidationFailed
+from ..redaction import MARK
 from ..values import Json
 from .bound import Bound
 from .raw import RawResult
