@@ -129,12 +129,14 @@ class Redaction:
     def _spans(self, text: str) -> list[tuple[int, int, str]]:
         """Where secrets are in the text, each with the secret; those of one spelling that overlap are one span."""
         found: list[tuple[int, int, str]] = []
+        cut: list[tuple[int, int, str]] = []
         for beginning, needles in self._groups.items():
             if beginning in text:
                 for needle in needles:
                     found += _occurrences(needle, text)
-                    found += _cut_off(needle, text)
-        return sorted(found, key=lambda span: (span[0], -span[1]))
+                    cut += _cut_off(needle, text)
+        # Of two at one place the one that is there as a whole comes first: sorting keeps their order.
+        return sorted(found + cut, key=lambda span: (span[0], -span[1]))
 
     def _marked(self, text: str, spans: list[tuple[int, int, str]], marks: Mapping[str, str]) -> str:
         """The text with the marks of the spans; one inside another has none, those that overlap have theirs in turn."""

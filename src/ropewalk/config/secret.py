@@ -96,7 +96,7 @@ def secret_names(names: Iterable[str]) -> frozenset[str]:
     """Return the names that `$secret` may read.
 
     Raises:
-        TypeError: They are no list.
+        InvalidInput: They are no list.
         ConfigError: One of them is no name of a variable, or that of the token of `ropewalk serve`.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):

@@ -66,6 +66,8 @@ def edges_by_region(
         if not _connects(part, source, target, homes, report):
             continue
         home = homes[source]
+        if home is not None and not home.id:
+            continue  # the id of the loop is a problem already, and "" is the top
         edge = Edge(part.path, source, target, str(part.fields["when"]) if "when" in part.fields else None)
         found.setdefault(home.id if home is not None else "", []).append(edge)
     return found
