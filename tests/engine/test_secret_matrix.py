@@ -20,7 +20,7 @@ from engine.lab import compute, job, line, out
 from ropewalk import App
 from ropewalk.check import check
 from ropewalk.engine.engine import Engine
-from ropewalk.errors import ExpressionError
+from ropewalk.errors import ExpressionError, InvalidFlow
 from ropewalk.events import Event
 from ropewalk.expr import compile_expr, parse
 from ropewalk.expr.calls import FUNCTIONS
@@ -161,7 +161,7 @@ NOTATIONS: dict[str, dict[str, Any]] = {
         "kind": "chain",
         "variables": {"t": ""},
         "nodes": [
-            {"id": "a", "type": "transform", "input": "$secret.TOKEN", "outputVar": "t",
+            {"id": "a", "type": "transform", "input": ["$secret.TOKEN"], "outputVar": "t",
              "transform": {"type": "map", "config": {"expression": "$item"}}},
             {"id": "b", **ECHO, "params": {"text": UPPER % "string(var.t)"}},
         ],
@@ -207,10 +207,12 @@ INNER = {"kind": "chain", "name": "inner", "inputSchema": {"type": "object"},
          "nodes": [{"id": "b", **ECHO, "params": {"text": UPPER % "input.text"}}]}  # fmt: skip
 
 
+@pytest.mark.parametrize("checked", [True, False], ids=["checked", "run"])
 @pytest.mark.parametrize("document", NOTATIONS.values(), ids=list(NOTATIONS))
 def test_a_secret_that_comes_another_way_is_refused_at_the_run(
-    document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    document: dict[str, Any], checked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By the check where it sees that, and by the run in any case: with an executor nothing is checked before."""
     monkeypatch.setenv("TOKEN", TOKEN)
     called: list[str] = []
 
@@ -223,9 +225,13 @@ def test_a_secret_that_comes_another_way_is_refused_at_the_run(
         events: list[Event] = []
         async with App(str(tmp_path / "s.db"), tools=[echo], secrets=["TOKEN"]) as app:
             app.toolbox.register(app.as_tool(INNER))
+            executor = None if checked else lambda tool, args: app.call_tool(tool, args)
+            if document is NOTATIONS["a flow as a tool"]:
+                executor = None  # which the check does not follow
             try:
-                done = await app.run(document, run_id="r", on_event=events.append)
-            except Exception as error:  # noqa: BLE001 - the check may see it
+                done = await app.run(document, run_id="r", on_event=events.append, executor=executor)
+            except InvalidFlow as error:
+                assert checked, error
                 return f"{error} {events}"
             return f"{done.to_dict()} {events} {app.runs.export('r')}"
 

@@ -210,7 +210,7 @@ class Judge:
             ("check", lambda: self.app.check(loaded)), ("graph", lambda: graph_data(flow)),
             ("svg", lambda: draw(flow, "svg")), ("mermaid", lambda: draw(flow, "mermaid")),
             ("text", lambda: draw(flow, "text")),
-            ("plan", lambda: plan(flow, self.app.definitions.cards_for(loaded), (), kind=loaded.kind)),
+            ("plan", partial(self._plan, loaded)),
             ("convert", lambda: self.app.convert(loaded, self.rng.choice(KINDS), allow_loss=True)),
         ):  # fmt: skip
             _, finding = judged(what, case, run, RopewalkError)
@@ -225,6 +225,10 @@ class Judge:
         except RopewalkError as error:
             str(error), [str(problem) for problem in getattr(error, "problems", ())]
             raise
+
+    def _plan(self, loaded: Any) -> None:
+        if not self.app.check(loaded).problems:
+            plan(loaded.flow, self.app.definitions.cards_for(loaded), (), kind=loaded.kind)
 
     def _read_again(self, case: str, loaded: Any) -> Iterator[Finding]:
         """What was read, written down as JSON and as YAML, is the same definition."""
