@@ -58,6 +58,15 @@ def test_a_name_of_another_type_is_a_problem_of_its_place(document: dict[str, An
             assert fine, (place, wrong)
 
 
+def test_two_loops_of_one_name_are_a_problem() -> None:
+    document: Any = copy.deepcopy(EXPERIENCE)
+    document["graph"]["nodes"].append({"id": "e", "kind": "value", "value": 1})
+    document["graph"]["edges"].append({"from": "b", "to": "e"})
+    document["graph"]["loops"] = [{"id": "l", "body": ["b", "e"]}, {"id": "l", "body": ["b", "e"]}]
+    with pytest.raises(InvalidFlow, match="already used"):
+        App("memory").load(document)
+
+
 def test_names_of_several_types_are_told_together() -> None:
     document = copy.deepcopy(CHAIN)
     document["nodes"][0]["outputVar"], document["nodes"][1]["outputVar"] = 5, ["x"]  # type: ignore[index]

@@ -9,7 +9,7 @@ import asyncio
 import copy
 import json
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
