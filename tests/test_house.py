@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"frozen", "uncollected"},  # L0
     {"errors"},
     {"values"},
+    {"redaction"},
     {"content"},
     {"expr", "schema", "source"},  # L1
     {"config"},

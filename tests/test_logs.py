@@ -132,7 +132,7 @@ async def test_secrets_are_in_no_line_whoever_logs_them(lines: Lines, monkeypatc
         logging.getLogger("says").warning("was given %s", text, extra={"said": {"also": [text]}})
         return text
 
-    async with App("memory", tools=[says]) as app:
+    async with App("memory", tools=[says], secrets=["QUIET"]) as app:
         log_as_json(app, lines.stream)
         await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "says", text="$secret.QUIET")]})
     logging.getLogger("says").error("key %s", "named-by-the-environment", exc_info=ValueError("only-used-by-a-run"))
@@ -140,6 +140,21 @@ async def test_secrets_are_in_no_line_whoever_logs_them(lines: Lines, monkeypatc
     assert (first["message"], first["also"]) == ("was given ***", ["***"])
     assert second["message"] == "key ***"
     assert second["exception"].endswith("ValueError: ***")
+
+
+async def test_of_secrets_inside_each_other_no_rest_is_logged(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", "tok-12345")
+    monkeypatch.setenv("B_KEY", "tok-12345-extended-PRIVATE")
+    monkeypatch.setenv("C_KEY", "PRIVATE-too")
+    async with App("memory") as app:
+        log_as_json(app, lines.stream)
+        log = logging.getLogger("says")
+        log.warning("one %s, two %s", "tok-12345", "tok-12345-extended-PRIVATE")
+        log.warning("together %s", "tok-12345-extended-PRIVATE-too")
+        log.warning("in JSON %s", json.dumps({"x": "tok-12345-extended-PRIVATE"}))
+    assert [line["message"] for line in lines.of("says")] == [
+        "one ***, two ***", "together ******", 'in JSON {"x": "***"}'
+    ]  # fmt: skip
 
 
 async def test_what_a_resumed_run_has_from_its_record_is_not_logged_again(lines: Lines, tmp_path: Any) -> None:

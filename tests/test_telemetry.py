@@ -29,7 +29,7 @@ class Seen:
         self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
         tracers = TracerProvider()
         tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.app = App(store, tools=tools, model=model)
+        self.app = App(store, tools=tools, model=model, secrets=["API_KEY"])
         self.tracers = tracers
         instrument(self.app, tracers=tracers, meters=MeterProvider(metric_readers=[self.reader]))
 

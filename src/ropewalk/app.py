@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .check import Checked
 from .config.limits import Limits, Retention
+from .config.secret import secret_names
 from .config.workplace import Workplace, check_engine
 from .conversion import converted
 from .definitions import Definitions, Loaded
@@ -53,7 +54,7 @@ class App(Selecting, Streaming):
     plain callables or Tools. `timeout` is in seconds per tool call, that of `limits` unless given;
     with `sync="full"` a SQLite store survives a power cut, too. With `engine="dbos"` workers execute the runs
     (`ropewalk worker`), and the store is one in Postgres; `settings` are their queues, limits and schedules. `model` is
-    what agents ask, Claude unless given.
+    what agents ask, Claude unless given. `secrets` are the environment variables that `$secret` may read.
     """
 
     retention: Retention | None = Retention()  # of ended runs; None keeps them for ever
@@ -74,6 +75,7 @@ class App(Selecting, Streaming):
         engine: Literal["local", "dbos"] = "local",
         settings: Workplace = Workplace(),  # noqa: B008 - frozen
         model: ModelClient | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         self.toolbox = Toolbox() if toolbox is None else toolbox
         must_be(Toolbox, toolbox=self.toolbox)
@@ -100,6 +102,9 @@ class App(Selecting, Streaming):
         self.distributed, self.settings = check_engine(engine) == "dbos", settings
         self.definitions = Definitions(Cards(self.toolbox), limits)
         self.jobs = Jobs(self)
+        self.secrets = self.definitions.secrets = secret_names(secrets)
+        self.http_secrets: frozenset[str] = frozenset()
+        """Those of `secrets` that definitions sent over HTTP may read."""
 
     @classmethod
     def open(

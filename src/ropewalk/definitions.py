@@ -67,6 +67,7 @@ class Definitions:
 
     def __init__(self, cards: Cards, limits: Limits) -> None:
         self.cards, self.limits = cards, limits
+        self.secrets: frozenset[str] = frozenset()  # the names that `$secret` may read
         cards.load = self.load
         self._loaded: dict[tuple[str, str], Loaded] = {}
         self._stored: dict[tuple[str, str], Loaded] = {}
@@ -231,7 +232,8 @@ class Definitions:
         """Everything wrong with a definition and, as warnings, what is doubtful."""
         most, local = self.limits, loaded.compiled.local
         cards = self.cards_for(loaded)
-        found = check(loaded.flow, cards, unknown_tools=unknown_tools, most_nodes=most.nodes, most_nesting=most.nesting)
+        sizes = {"most_nodes": most.nodes, "most_nesting": most.nesting}
+        found = check(loaded.flow, cards, unknown_tools=unknown_tools, secrets=self.secrets, **sizes)
         absent = lacking(loaded.flow, self.cards.toolbox)
         refused = unknown_tools == "problem"
         warnings = (*loaded.warnings, *found.warnings, *(() if refused else absent))

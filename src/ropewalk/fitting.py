@@ -152,6 +152,7 @@ def flow_tool(loaded: Any, jobs: Jobs, engine: Any, cards: Cards, name: str | No
         models=lambda seen: models_asked(flow, cards.toolbox, jobs.model_missing, seen),
         caller=jobs.caller(None, loaded),
         ready=lambda: jobs.ready(loaded),
+        secrets=lambda: jobs.secrets,
     )
     said = str(loaded.document.get("description") or "") if description is None else description
     gives = cards.output_of(loaded)

@@ -66,6 +66,11 @@ class Jobs:
             job.new.context["request"] = check_request(request)
         return job
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The names of the secrets that runs of the app may read."""
+        return self._app.secrets
+
     def executor_for(self, row: RunRow, executor: Executor | None) -> Executor | None:
         """Who calls the tools of a run that exists; NoExecutor when an executor did and none is given."""
         if (row.context or {}).get("executor") and executor is None:
@@ -196,6 +201,7 @@ class Jobs:
             input=input,
             state=state,
             watcher=on_event,
+            allowed=self._app.secrets,
         )
 
 

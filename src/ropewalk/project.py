@@ -74,7 +74,9 @@ def open_project(
         limits=config.limits,
         engine=engine or named.engine,
         settings=config.workplace,
+        secrets=config.secrets,
     )
+    app.http_secrets = frozenset(config.http_secrets)
     app.project = str(config.directory)
     app.model_settings = config.claude
     app.retention = named.retention

@@ -7,7 +7,7 @@ list, and object with string keys. Anything else is refused at the boundary with
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -268,20 +268,6 @@ def canonical(value: Json) -> bytes:
 def digest(value: Json) -> str:
     """A short, stable name of a JSON value: 128 bits of BLAKE2b over its canonical form, in hex."""
     return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
-
-
-def replaced(value: Json, marks: Mapping[str, str]) -> Json:
-    """A value in whose texts and keys every one of some texts is replaced by its mark: secrets, by references."""
-    if type(value) is str:
-        for text, mark in marks.items():
-            if text in value:
-                value = value.replace(text, mark)
-        return value
-    if type(value) is list:
-        return [replaced(item, marks) for item in value]
-    if type(value) is dict:
-        return {replaced(key, marks): replaced(item, marks) for key, item in value.items()}
-    return value
 
 
 def closest(word: object, known: Iterable[str]) -> str | None:

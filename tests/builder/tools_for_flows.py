@@ -61,7 +61,7 @@ def run(flow: Any, input: Any = None, *, store: str = "memory", **more: Any) -> 
     """The outcome of a flow in an app of its own."""
 
     async def main() -> dict[str, Any]:
-        async with App(store) as app:
+        async with App(store, secrets=["KEY"]) as app:
             return (await app.run(flow, input, **more)).to_dict()
 
     return asyncio.run(asyncio.wait_for(main(), 20))

@@ -301,7 +301,7 @@ def test_secrets_are_read_at_call_time_and_never_shown(address: str, monkeypatch
     """REF-14"""
 
     async def body() -> None:
-        async with App(address) as app:
+        async with App(address, secrets=["CHAIN_KEY"]) as app:
             params = {"key": "$secret.CHAIN_KEY", "text": "Bearer ${$secret.CHAIN_KEY}"}
             nodes = [tool("a", params=params, outputVar="v"), tool("b", params={"p": "$prev"})]
             await app.chains.create_chain(id="c", nodes=nodes)
@@ -328,7 +328,7 @@ def test_secrets_in_what_a_failing_tool_says_are_not_shown(
     monkeypatch.setenv("CHAIN_KEY", "hunter22")
 
     async def body() -> None:
-        async with App(address) as app:
+        async with App(address, secrets=["CHAIN_KEY"]) as app:
             node = tool("a", params={"key": "$secret.CHAIN_KEY"}, fallback="$error", retryDelay=0)
             await app.chains.create_chain(id="c", nodes=[node], errorStrategy=strategy)
             tools = ScriptedTools({"a": {"fails": "denied: hunter22"}})

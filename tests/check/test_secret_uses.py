@@ -48,6 +48,25 @@ def told(expr: Any) -> list[str]:
         ("[secret.KEY, input.x].map(k, upper(k))", "upper"),
         ("[secret.KEY].reduce(all, k, all + upper(k), '')", "upper"),
         ("sum([secret.KEY])", "sum"),
+        ("upper(string({'h': secret.KEY}))", "upper"),
+        ("upper(flatten([[secret.KEY]])[0])", "upper"),
+        ("upper(sort([secret.KEY])[0])", "upper"),
+        ("upper(zip([secret.KEY])[0][0])", "upper"),
+        ("upper(merge({'a': secret.KEY}).a)", "upper"),
+        ("upper(merge(input, {'a': secret.KEY}).b)", "upper"),
+        ("upper(min(secret.KEY, 'zzz'))", "upper"),
+        ("upper(query([secret.KEY], '$[*]')[0])", "upper"),
+        ("upper(keys([secret.KEY].group_by(x, x))[0])", "upper"),
+        ("upper([input.x, [secret.KEY]][1][0])", "upper"),
+        ("upper({'a': secret.KEY}[input.x])", "upper"),
+        ("input.l.reduce(a, x, upper(a), secret.KEY)", "upper"),
+        ("input.l.reduce(a, x, upper(string(a)) + secret.KEY, '')", "upper"),
+        ("input.l.flat_map(x, [secret.KEY]).map(x, lower(x))", "lower"),
+        ("rename({'a': 1}, {'a': secret.KEY}).map(k, upper(k))", "upper"),
+        ("base64(secret.KEY)", "base64"),
+        ("matches(input.x, secret.KEY)", "matches"),
+        ("query(input, secret.KEY)", "query"),
+        ("pick(input, [secret.KEY])", "pick"),
     ],
 )
 def test_what_would_make_another_text_of_a_secret_is_refused(text: str, name: str) -> None:
@@ -79,6 +98,30 @@ def test_what_leaves_a_secret_whole_or_asks_about_it_is_fine(text: str) -> None:
     assert told(parse(text)) == []
 
 
+def test_a_new_function_refuses_secrets_unless_it_declares_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ropewalk.expr.calls import FUNCTIONS
+    from ropewalk.expr.table import EVERY, function
+
+    for name in ("doubled", "kept", "asked"):
+        monkeypatch.setitem(FUNCTIONS, name, FUNCTIONS["has"])
+    function("doubled", 1)(lambda value: value)
+    function("kept", 2, keeps=(1,))(lambda first, value: value)
+    function("asked", 1, asks=EVERY)(lambda value: True)
+    assert len(told(Fn("doubled", (Ref("secret", ("KEY",)),)))) == 1
+    assert len(told(Fn("kept", (Ref("secret", ("KEY",)), Ref("input"))))) == 1
+    kept = Fn("kept", (Ref("input"), Ref("secret", ("KEY",))))
+    assert told(kept) == told(Fn("asked", (kept,))) == []
+    assert len(told(Fn("upper", (kept,)))) == 1
+    assert told(Fn("upper", (Fn("asked", (kept,)),))) == []
+
+
+def test_reductions_in_reductions_are_checked_quickly() -> None:
+    text = "secret.KEY"
+    for i in range(20):
+        text = f"input.l.reduce(a{i}, x{i}, {text}, '')"
+    assert told(parse(text)) == []
+
+
 def test_interpolation_is_fine() -> None:
     assert told(lift("Bearer ${secret.KEY}", ROOTS)) == []
     assert len(told(lift("Bearer ${upper(secret.KEY)}", ROOTS))) == 1
@@ -99,7 +142,7 @@ def test_nothing_of_a_changed_secret_reaches_the_journal(tmp_path: Any, monkeypa
         return text
 
     async def case() -> None:
-        async with App(f"sqlite:///{tmp_path}/r.db", tools=[echo]) as app:
+        async with App(f"sqlite:///{tmp_path}/r.db", tools=[echo], secrets=["KEY"]) as app:
             node = {"id": "a", "type": "tool", "tool": "echo", "params": {"text": "${upper(secret.KEY)}"}}
             with pytest.raises(InvalidFlow) as caught:
                 await app.run({"kind": "chain", "nodes": [node]})

@@ -390,3 +390,21 @@ def test_a_compute_shared_by_two_nodes_is_reported_at_both() -> None:
     shared = Compute(value=obj(a=out("x"), b=out("x")))
     found = problems(dag(node("n", shared), node("m", shared)))
     assert [p.split(":")[0] for p in found] == ["n.value.a", "n.value.b", "m.value.a", "m.value.b"]
+
+
+@pytest.mark.parametrize(
+    ("gives", "takes", "fits"),
+    [
+        (["string", "null"], ["integer", "null"], False), (["string", "null"], "integer", False),
+        (["string", "null"], ["string", "null"], True), (["string", "null"], "string", True),
+        (["integer", "null"], ["number", "null"], True), (["array", "null"], ["object", "null"], False),
+        ("null", ["integer", "null"], True), (["string", "integer"], ["integer", "null"], True),
+    ],
+)  # fmt: skip
+def test_null_on_both_sides_makes_no_two_types_fit(gives: Any, takes: Any, fits: bool) -> None:
+    cards = {
+        "one": ToolCard(output_schema={"type": "object", "properties": {"x": {"type": gives}}, "required": ["x"]}),
+        "two": ToolCard(input_schema={"type": "object", "properties": {"x": {"type": takes}}}),
+    }
+    body = ordered(call("a", "one"), call("b", "two", args_=obj(x=out("a", "x"))))
+    assert (problems(body, cards.get) == []) is fits

@@ -53,7 +53,7 @@ def test_secrets_are_in_no_result_and_no_record(file: str, monkeypatch: pytest.M
     monkeypatch.setenv("KEY", "hush-hush")
 
     async def body() -> None:
-        async with App(file) as app:
+        async with App(file, secrets=["KEY"]) as app:
             made = await app.compositions.create_composition(
                 nodes=[
                     {**ECHO, "inputMapping": {"key": "$secret.KEY"}},

@@ -171,7 +171,7 @@ async def test_secrets_in_a_rejected_result_are_not_recorded(
         return f"paid with {token}"  # type: ignore[return-value]
 
     nodes = [{"id": "pay", "type": "tool", "tool": "pay", "params": {"token": "$secret.BANK_TOKEN"}}]
-    async with App(store, tools=[pay]) as app:
+    async with App(store, tools=[pay], secrets=["BANK_TOKEN"]) as app:
         await app.run({"id": "c", "name": "c", "nodes": nodes}, run_id="r")
         told = str(app.runs.get("r"))
     assert "paid with $secret.BANK_TOKEN" in told

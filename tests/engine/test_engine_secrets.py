@@ -109,7 +109,7 @@ async def test_a_secret_of_a_chain_is_in_no_record_of_it(tmp_path: Path) -> None
         ]
     }
     tools, events = ScriptedTools(echo=echoes, bad=complains), list[Event]()
-    async with App(SqliteStore(tmp_path / "s.db")) as app:
+    async with App(SqliteStore(tmp_path / "s.db"), secrets=["TOKEN"]) as app:
         done = await app.run(chain, run_id="x", executor=tools, on_event=events.append)
         told = json.dumps(done.to_dict()) + repr(events) + json.dumps(app.runs.get("x"))
     assert done.status == "partial"

@@ -245,7 +245,7 @@ async def test_a_secret_given_to_a_flow_is_written_nowhere(monkeypatch: pytest.M
     inner = chain(step("one", params={"auth": "$input.token"}), name="inner")
     tools = ScriptedTools(one=lambda auth: {"sent": auth})
     file = tmp_path / "s.db"
-    async with with_flow(str(file), tools, inner) as app:
+    async with with_flow(str(file), tools, inner, secrets=["TOKEN"]) as app:
         result = await app.run(chain(step("a", "inner", params={"token": "$secret.TOKEN"})), run_id="r")
         assert tools.calls[0].args == {"auth": "s3cr3t-value"}
         assert result.results == {"a": {"one": {"sent": "$secret.TOKEN"}}}

@@ -46,7 +46,7 @@ class Flaky:
 
 async def recorded(flow: dict[str, Any], *tools: Any, input: Any = None) -> dict[str, Any]:
     """The case of a real run."""
-    async with App(MemoryStore(durable=True), tools=tools) as app:
+    async with App(MemoryStore(durable=True), tools=tools, secrets=["API_KEY"]) as app:
         done = await app.run(flow, input, run_id="r")
         row = app.store.get_run("r")
         assert row is not None

@@ -44,7 +44,7 @@ async def test_arguments_come_from_the_journal_and_no_tool_is_called(
             call("told", "upper", text="after"),
         ],
     }  # fmt: skip
-    async with App(str(tmp_path / "runs.db"), tools=[upper, fail]) as app:
+    async with App(str(tmp_path / "runs.db"), tools=[upper, fail], secrets=["DOOR_KEY"]) as app:
         await app.run(document, run_id="one")
         before = list(made)
         assert await app.runs.arguments("one") == {

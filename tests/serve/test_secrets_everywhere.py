@@ -97,6 +97,10 @@ def served(tmp_path: Path, web: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
     (tmp_path / "spill.yaml").write_text(json.dumps(CHAIN))
     settings = f"""
+[secrets]
+allow = ["ARG_KEY", "LOCAL_KEY"]
+http = ["ARG_KEY"]
+
 [mcp.odd]
 command = {sys.executable!r}
 args = [{str(ODD)!r}]
@@ -128,6 +132,15 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
     assert done.json()["results"]["env"]["TOKEN"] == "***"
     assert done.json()["results"]["header"]["headers"]["Authorization"] == "Bearer ***"
     assert done.json()["results"]["header"]["body"] == json.dumps({"also": "$secret.ARG_KEY"}, separators=(",", ":"))
+
+    # A document that is sent may read no other secret of the project, nor the server's token.
+    for name in ("LOCAL_KEY", "ROPEWALK_TOKEN", "HOME"):
+        node = {"id": "arg", "type": "tool", "tool": "tell", "params": {"text": f"$secret.{name}"}}
+        sly = {"kind": "chain", "name": "sly", "nodes": [node]}
+        for path in ("/api/runs", "/api/validate", "/api/plan", "/api/definitions/chain"):
+            answer = served.post(path, {"document": sly})
+            assert f"$secret.{name}: a definition that is sent over HTTP may not read it" in answer.text, path
+            assert path == "/api/validate" or answer.status_code == 422, (path, answer.status_code)
 
     # The tools had them.
     [(headers, body)] = web.got["/web/whoami"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..errors import InvalidFlow, Problem
 from ..ir import Flow
-from .report import UNKNOWN_TOOL, Checked, Report, unknown_tool
+from .report import SECRET, UNKNOWN_TOOL, Checked, Report, unknown_tool
 from .structure import MAX_NESTING, MAX_NODES, Layout
 from .walk import ToolCard, Tools, Walk
 
@@ -22,19 +22,23 @@ def check(
     unknown_tools: str = "warning",
     most_nodes: int = MAX_NODES,
     most_nesting: int = MAX_NESTING,
+    secrets: frozenset[str] | None = None,
 ) -> Checked:
     """Every problem and warning of a flow, in the order of its document; it never raises.
 
     `tools` gives the schemas of a tool by its id, or None for a tool it does not know, which is a
     warning, or a problem with `unknown_tools="problem"`; with `"certain"` it is a problem where there
     certainly is none: its server was asked, or its pin refuses it. More nodes than `most_nodes`, or regions
-    nested deeper than `most_nesting`, are a problem, and not looked at more closely.
+    nested deeper than `most_nesting`, are a problem, and not looked at more closely. `secrets` are the names
+    that `$secret` may read; None for any.
     """
     report = Report()
     try:
         layout = Layout(flow, report, most_nodes, most_nesting)
         if layout.sound:
-            Walk(flow, layout, report, tools, unknown_tools).run()
+            walk = Walk(flow, layout, report, tools, unknown_tools)
+            walk.read.secrets = secrets
+            walk.run()
         return report.checked(layout.order(flow.body) if layout.sound else ())
     except RecursionError:
         return Checked(problems=(Problem(path="", message="an expression is nested far too deep"),))
@@ -51,6 +55,7 @@ def ensure(flow: Flow, tools: Tools | None = None, *, unknown_tools: str = "warn
 __all__ = [
     "MAX_NESTING",
     "MAX_NODES",
+    "SECRET",
     "UNKNOWN_TOOL",
     "Checked",
     "ToolCard",

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..config.secret import refused
 from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
 from ..expr.show import show
 from ..ir import Flow, Node
 from ..values import Json, closest
 from . import types
 from .absence import Absence
-from .report import At, Owners, Report, listing
+from .report import SECRET, At, Owners, Report, listing
 from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub
-from .secrets import passed, refusal, secret_in
+from .secrets import passed, refusal
 from .structure import Layout
-from .types import Nothing, Secret, Type, either, element, items_of, kinds_of, say
+from .types import Nothing, Secret, Type, either, element, items_of, kinds_of, say, secret_in
 from .updates import Updates
 from .writers import Steps
 
@@ -45,6 +46,8 @@ _FAILURE: Final[dict[str, Type]] = {
     "node": STRING, "tool": STRING | NULL, "message": STRING, "kind": STRING, "ran": BOOLEAN,
 }  # fmt: skip
 _GOING_OVER: Final = "a loop over items, a map, a for_each or a pipeline"
+_PRECISE: Final = frozenset(("?:", "coalesce", "[]"))
+"""Those whose type says by itself where in a value a secret is."""
 _TESTS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 """The macros whose body decides whether an element fits."""
 _EACH: Final = {"all": BOOLEAN, "exists": BOOLEAN, "exists_one": BOOLEAN, "any": BOOLEAN, "flat_map": ARRAY}
@@ -74,6 +77,8 @@ class Reading:
         self.names: dict[str, Type] = {}
         self.asked: tuple[tuple[str, Path], ...] = ()
         self.depth = 0
+        self.quiet = False
+        self.secrets: frozenset[str] | None = None  # those that may be read; None: any
         self._roots: dict[str, Callable[[Ref, At], tuple[Type, Path] | None]] = {
             "out": self._out, "prev": self._prev, "input": self._input, "state": self._state, "item": self._item,
             "index": self._index, "round": self._round, "status": self._status, "error": self._error,
@@ -81,11 +86,14 @@ class Reading:
         }  # fmt: skip
 
     def tell(
-        self, message: str, at: At, *, suggestion: str | None = None, column: int | None = None, warning: bool = False
-    ) -> None:
+        self, message: str, at: At, *, suggestion: str | None = None, column: int | None = None, warning: bool = False,
+        keyword: str | None = None,
+    ) -> None:  # fmt: skip
         """Report at the present node and field."""
+        if self.quiet:
+            return
         self.report.add(message, node=self.node, owners=self.owners, field=self.field, at=at, suggestion=suggestion,
-                        column=column, warning=warning)  # fmt: skip
+                        column=column, warning=warning, keyword=keyword)  # fmt: skip
 
     def look(self, expr: Expr, at: At = None) -> Type:
         """The type of an expression, after reporting what it reads and must not."""
@@ -187,7 +195,11 @@ class Reading:
         if not ref.path:
             self.tell("the name of the secret is missing", at, column=ref.column)
             return None
-        return Secret(str(ref.path[0])), ref.path[1:]
+        name = str(ref.path[0])
+        if self.secrets is not None and name not in self.secrets:
+            near = closest(name, self.secrets)
+            self.tell(refused(name), at, suggestion=near, column=ref.column, keyword=SECRET)
+        return Secret(name), ref.path[1:]
 
     def _inside(self, ref: Ref, at: At, there: bool, where: str) -> bool:
         if not there:
@@ -289,7 +301,7 @@ class Reading:
         if said is not None:
             self.tell(said, at, column=expr.column)
         returns = _OPERATORS.get(name) or (_TYPES.get(known.returns or "") if known is not None else None)
-        secret = passed(name, got, returns)
+        secret = passed(name, got, returns) if name not in _PRECISE else None
         if secret is not None:
             return secret
         bits = _OPERATORS.get(name)
@@ -304,7 +316,7 @@ class Reading:
         if name == "[]":
             key = got[1].value if type(got[1]) is Lit else None
             if type(key) is not str and type(key) is not int:
-                return None
+                return passed(name, got, None)
             found = element(got[0], key)
             return None if type(found) is Nothing else found
         return returns
@@ -331,15 +343,17 @@ class Reading:
         if expr.kind not in RUNNERS:
             near = closest(expr.kind, RUNNERS)
             self.tell(f"unknown function {expr.kind!r}", at, suggestion=near, column=expr.column)
-        for inner in expr.extra:
-            self.look(inner, at)
+        extra = [self.look(inner, at) for inner in expr.extra]
         before = self.names
         item = items_of(source) if not kinds_of(source) & ~(ARRAY | NULL) else None
-        # Whichever comes first is the element, except that a reduction may name its accumulator anywhere.
-        first = None if expr.kind == "reduce" else item
-        bound: dict[str, Any] = dict.fromkeys(expr.names, secret_in(item) if expr.kind == "reduce" else None)
-        if expr.names:
-            bound[expr.names[0]] = first if first is not None else bound[expr.names[0]]
+        held = secret_in(source)
+        if item is None and held is not None and type(source) is not dict:  # whose keys the definition says
+            item = Secret(held.name)
+        bound: dict[str, Any] = dict.fromkeys(expr.names)
+        if expr.kind == "reduce":  # which may name its accumulator anywhere
+            bound = dict.fromkeys(expr.names, self._accumulated(expr, [item, *extra], at))
+        elif expr.names:
+            bound[expr.names[0]] = item
         self.names = {**before, **bound}
         try:
             body = self.look(expr.body, at)
@@ -348,9 +362,26 @@ class Reading:
         self._for_each(expr, body, at)
         if expr.kind == "map":
             return types.Each(body)
+        kinds = _EACH.get(expr.kind, ALL)
         if expr.kind in ("filter", "sort"):
-            return source if not kinds_of(source) & ~(ARRAY | NULL) else None
-        return _EACH.get(expr.kind)
+            if not kinds_of(source) & ~(ARRAY | NULL):
+                return source
+            kinds = ARRAY
+        kept = None if kinds == BOOLEAN else next(filter(None, map(secret_in, (source, body, *extra))), None)
+        return Secret(kept.name, kinds) if kept is not None else _EACH.get(expr.kind)
+
+    def _accumulated(self, expr: Each, first: list[Type], at: At) -> Secret | None:
+        """The secret that the names of a reduction may hold: of its elements, of what it begins with, or of its body,
+        which is looked at for that without a word."""
+        found = next(filter(None, map(secret_in, first)), None)
+        if found is None and not self.quiet:  # inside another one, only whether there is a secret matters
+            before = self.names
+            self.names, self.quiet = {**before, **dict.fromkeys(expr.names)}, True
+            try:
+                found = secret_in(self.look(expr.body, at))
+            finally:
+                self.names, self.quiet = before, False
+        return None if found is None else Secret(found.name)
 
     def _for_each(self, expr: Each, body: Type, at: At) -> None:
         """Report a body that can never do for the elements what its macro is for."""

@@ -75,6 +75,8 @@ class Report:
         return Checked(problems=sort(self.problems), warnings=sort(self.warnings))
 
 
+SECRET: Final = "secret"
+"""The keyword of what is told of a secret that may not be read."""
 UNKNOWN_TOOL: Final = "unknown tool"
 """The keyword of what is told of a tool that is not there."""
 

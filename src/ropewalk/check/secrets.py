@@ -1,8 +1,9 @@
 """What an expression may do with a secret: pass it on whole, or ask about it.
 
 A run takes out of what it writes down the texts of its secrets as they are. What a function makes of one (its upper
-case, its parts) is a text that nobody knows to be secret, so it is refused here. A tool may change a secret: what the
-tool is given is never written down. To add a function that leaves texts whole, name it in `_WHOLE`.
+case, its parts) is a text that nobody knows to be secret, so it is refused here, and at the run (`expr/calls.py`).
+A tool may change a secret: what the tool is given is never written down. A function of the language refuses secrets
+unless its definition declares otherwise (`expr/table.py`); the operators are listed here.
 """
 
 from __future__ import annotations
@@ -10,53 +11,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ..expr.table import EVERY, FUNCTIONS, Positions, makes_another
 from .schemas import ALL
-from .types import Each, Either, Secret, Type
+from .types import Secret, Type, secret_in
 
-_WHOLE: Final = frozenset(
-    ("${}", "+", "?:", "[]", "coalesce", "string", "join", "replace", "merge", "deep_merge", "pick", "omit", "rename",
-     "concat", "zip", "flatten", "unique", "sort", "min", "max", "keys", "values", "query")
-)  # fmt: skip
-"""What they give holds their texts as they were."""
-_ASKS: Final = frozenset(
-    ("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "in", "has", "exists", "any", "all", "contains", "startsWith",
-     "endsWith", "matches", "length", "size")
-)  # fmt: skip
-"""What they give is true or false, or a length. `bool` is none of them: it tells what it cannot read."""
-_PLACES: Final = {"+", "${}", "string", "join", "replace", "coalesce", "?:"}
-"""Those of `_WHOLE` whose result is a text that may be looked at further."""
-
-
-def secret_in(known: Type) -> Secret | None:
-    """The first secret that a value of this type holds."""
-    kind = type(known)
-    if kind is Secret:
-        assert isinstance(known, Secret)
-        return known
-    if kind is Each:
-        return secret_in(known.item)
-    inside = known.values() if kind is dict else known if kind is list else known.of if kind is Either else ()
-    for one in inside:
-        found = secret_in(one)
-        if found is not None:
-            return found
-    return None
+_KEEP: Final[dict[str, Positions]] = {"+": EVERY, "?:": (1, 2), "[]": (0,)}
+"""The operators whose result holds texts of the arguments at these positions, as they were."""
+_ASK: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "in"))
+"""The operators that give true or false."""
+_OPERATORS: Final = (*_KEEP, *_ASK, "-", "*", "/", "%", "neg")
 
 
 def passed(name: str, args: Sequence[Type], kinds: int | None) -> Secret | None:
-    """What a function gives of arguments one of which holds a secret, and which is of these kinds; None where it is
-    not known to hold one."""
-    inside = args[1:] if name == "?:" else args
-    found = next(filter(None, map(secret_in, inside)), None) if name in _PLACES else None
+    """The type of what a function gives, of these kinds, when its arguments may leave a secret in it; else None."""
+    if name in _OPERATORS:
+        kept = _KEEP.get(name, () if name in _ASK else EVERY)
+    else:
+        known = FUNCTIONS.get(name)
+        # What is refused is reported once, but what comes of it is no less secret.
+        kept = EVERY if known is None else () if known.asks is EVERY else (*known.keeps, *known.refuses)
+    if name == "keys" and type(args[0]) is dict:
+        return None  # whose keys the definition says
+    found = next(filter(None, (secret_in(arg) for i, arg in enumerate(args) if i in kept)), None)
     return None if found is None else Secret(found.name, ALL if kinds is None else kinds)
 
 
 def refusal(name: str, args: Sequence[Type]) -> str | None:
     """What is to be said of a function that makes something else of a secret."""
-    if name in _ASKS or (name in _WHOLE and not (name == "replace" and type(args[0]) is Secret)):
-        return None
-    found = next(filter(None, map(secret_in, args)), None)
-    if found is None:
-        return None
-    what = f"{name!r} would make another text of $secret.{found.name}, which is not known to be secret and written down"
-    return f"{what}; give the secret as it is, and let the tool change it"
+    if name in _OPERATORS:
+        refused: Positions = () if name in _KEEP or name in _ASK else EVERY
+    else:
+        known = FUNCTIONS.get(name)
+        refused = EVERY if known is None else known.refuses
+    found = next(filter(None, (secret_in(arg) for i, arg in enumerate(args) if i in refused)), None)
+    return None if found is None else makes_another(name, f"$secret.{found.name}")

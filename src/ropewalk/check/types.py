@@ -57,17 +57,39 @@ class Nothing:
         self.known, self.kinds = tuple(known), kinds
 
 
+def secret_in(known: Type) -> Secret | None:
+    """The first secret that a value of this type holds."""
+    kind = type(known)
+    if kind is Secret:
+        assert isinstance(known, Secret)
+        return known
+    if kind is Each:
+        return secret_in(known.item)
+    inside = known.values() if kind is dict else known if kind is list else known.of if kind is Either else ()
+    for one in inside:
+        found = secret_in(one)
+        if found is not None:
+            return found
+    return None
+
+
+def _anything(types: Iterable[Type]) -> Secret | None:
+    """The type of any value; where one of these types holds a secret, so may the value."""
+    secret = next(filter(None, map(secret_in, types)), None)
+    return None if secret is None else Secret(secret.name)
+
+
 def either(*types: Type) -> Type:
     """The type of a value that is of one of these; anything when one is, or when they are too many."""
     found: list[Type] = []
     for one in types:
         if one is None:
-            return None
+            return _anything(types)
         for part in one.of if type(one) is Either else (one,):
             if not any(part is known for known in found):
                 found.append(part)
     if len(found) > _MOST:
-        return None
+        return _anything(found)
     return found[0] if len(found) == 1 else Either(tuple(found))
 
 
@@ -107,8 +129,10 @@ def kind_of_value(value: Json) -> int:
 def element(known: Type, key: str | int) -> Type | Nothing:
     """The type of the element at `key`, or Nothing when there can be none."""
     kind = type(known)
-    if known is None or kind is Secret:
+    if known is None:
         return None
+    if kind is Secret:
+        return Secret(known.name)  # of what a function made of it, nobody knows where the secret is
     if kind is Sub:
         return _of_schema(known, key)
     if kind is dict:
@@ -174,8 +198,7 @@ def items_of(known: Type) -> Type:
     if kind is Each:
         return known.item
     if kind is list:
-        secret = next((one for one in known if type(one) is Secret), None)  # one that anything may stand beside
-        return Secret(secret.name) if secret is not None else either(*known) if known else None
+        return either(*known) if known else None
     if kind is Lit and type(known.value) is list and known.value:
         return either(*map(Lit, known.value))
     if kind is Sub:
@@ -183,7 +206,7 @@ def items_of(known: Type) -> Type:
         return item if found else None
     if kind is Either:
         return either(*(items_of(one) for one in known.of if kinds_of(one) & ARRAY))
-    return None
+    return Secret(known.name) if kind is Secret else None
 
 
 def _holder(key: str | int) -> int:

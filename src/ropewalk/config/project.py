@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ..errors import ConfigError
 from .limits import Limits, Retention
 from .lines import read_workplace
+from .secret import secret_names
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
 from .table import SECTIONS, TomlFile, stands
@@ -40,6 +42,8 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         workplace = read_workplace(table)
     with table.noting():
         address = _store(table, home, environ)
+    with table.noting():
+        _check_secrets(table)
     table.tell()
     data = table.data
     store = data.get("store", {})
@@ -56,10 +60,24 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         retention=_kept(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         claude=dict(data.get("claude", {})),
+        secrets=tuple(data.get("secrets", {}).get("allow", ())),
+        http_secrets=tuple(data.get("secrets", {}).get("http", ())),
         mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,
         doubts=tuple(doubts),
     )
+
+
+def _check_secrets(table: TomlFile) -> None:
+    """Raise ConfigError for a name that cannot be allowed, and for one that only HTTP would have."""
+    given = table.check(("secrets",), SECTIONS["secrets"])
+    for key in ("allow", "http"):
+        try:
+            secret_names(given.get(key, ()))
+        except ConfigError as error:
+            table.wrong(("secrets", key), f"[secrets] {key}: {str(error).removeprefix('secrets: ')}")
+    if more := set(given.get("http", ())) - set(given.get("allow", ())):
+        table.wrong(("secrets", "http"), f"[secrets] http: {', '.join(sorted(more))} must be in allow, too")
 
 
 def _kept(given: Any) -> Retention | None:

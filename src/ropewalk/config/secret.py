@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
 import orjson
 
+from ..errors import ConfigError
+from ..errors.given import wants
 from ..frozen import dataclass
-from ..values import Json, replaced
+from ..redaction import MARK, Redaction
+from ..values import Json
 
-MARK: Final = "***"
 SHORTEST: Final = 6
+NEVER: Final = "ROPEWALK_TOKEN"
+"""The variable that no definition may read."""
 _WORDS: Final = frozenset(
     ("apikey", "auth", "authorization", "authtoken", "cookie", "credential", "credentials", "dsn", "jwt", "key",
      "pass", "passphrase", "passwd", "password", "pat", "pgpassword", "private", "pwd", "secret",
@@ -33,6 +38,7 @@ _HARMLESS: Final = frozenset(
 """Variables of shells and desktops: a directory, a socket, `wayland`."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token) +", re.I)
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _known: set[str] = set()
 
 
@@ -49,11 +55,16 @@ class Secrets:
 
     def out_of(self, value: Json) -> Json:
         """A value without those that are secret by name."""
-        return replaced(value, dict.fromkeys(_longest_first(self.named), MARK)) if self.named else value
+        return _redaction(self.named).value(value) if self.named else value
+
+    def out_of_bytes(self, body: bytes) -> bytes:
+        """Bytes, mostly of text, without those that are secret by name."""
+        return without(body.decode("utf-8", "surrogateescape"), self.named).encode("utf-8", "surrogateescape")
 
     def are_in(self, json: bytes) -> bool:
         """Whether JSON text holds one that is secret by name: to be asked before anything is taken apart."""
-        return any(one.encode() in json for secret in self.named for one in spellings(secret))
+        # What is escaped there can be any letter: `\u0074` is a t, and some servers write `\/` for every slash.
+        return bool(self.named) and (b"\\" in json or _redaction(self.named).finds(json.decode("utf-8", "replace")))
 
 
 def secrets_of(settings: Mapping[str, str], read: Mapping[str, Mapping[str, str]]) -> Secrets:
@@ -81,6 +92,31 @@ def says_secret(name: str) -> bool:
     return name not in _HARMLESS and any(word.lower() in _WORDS for word in _WORD.findall(name))
 
 
+def secret_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that `$secret` may read.
+
+    Raises:
+        InvalidInput: They are no list.
+        ConfigError: One of them is no name of a variable, or that of the token of `ropewalk serve`.
+    """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise wants("secrets", "a list of names of environment variables", names)
+    found = list(names)
+    for name in found:
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            raise ConfigError(f"secrets: {name!r} is no name of an environment variable")
+        if name == NEVER:
+            raise ConfigError(f"secrets: {name} is the token of `ropewalk serve`, which no definition may read")
+    return frozenset(found)
+
+
+def refused(name: str) -> str:
+    """Say that a definition may not read this secret, and what would let it."""
+    if name == NEVER:
+        return f"$secret.{name} is the token of `ropewalk serve`, which no definition may read"
+    return f'$secret.{name} may not be read; add "{name}" to `allow` under [secrets], or to App(secrets=[...])'
+
+
 def note(secrets: Iterable[str]) -> None:
     """Remember them for `Known`."""
     _known.update(_long(secrets))
@@ -91,29 +127,32 @@ class Known:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = _long(value for name, value in environ.items() if says_secret(name))
-        self._marks: dict[str, str] = {}
+        self._redaction = Redaction()
         self._seen = -1
 
     @property
     def marks(self) -> dict[str, str]:
         """What to write in their places."""
+        return dict.fromkeys(self._environ | _known, MARK)
+
+    @property
+    def redaction(self) -> Redaction:
+        """Takes all of them out of texts and values."""
         if self._seen != len(_known):
             self._seen = len(_known)
-            self._marks = dict.fromkeys(_longest_first(self._environ | _known), MARK)
-        return self._marks
+            self._redaction = _redaction(self._environ | _known)
+        return self._redaction
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
     """The text with `***` in their place."""
-    for secret in _longest_first(secrets):
-        text = text.replace(secret, MARK)
-    return text
+    return _redaction(frozenset(secrets)).text(text)
+
+
+@lru_cache(64)
+def _redaction(secrets: frozenset[str]) -> Redaction:
+    return Redaction(dict.fromkeys(sorted(secrets), MARK))
 
 
 def _long(secrets: Iterable[str]) -> frozenset[str]:
     return frozenset(one for secret in secrets if len(secret) >= SHORTEST for one in spellings(secret))
-
-
-def _longest_first(secrets: Iterable[str]) -> list[str]:
-    """One that holds another one goes first, or its rest would stay."""
-    return sorted(secrets, key=len, reverse=True)

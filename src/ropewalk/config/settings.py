@@ -91,5 +91,9 @@ class Config:
     retention: Retention | None = field(default_factory=Retention)
     claude: Mapping[str, Any] = field(default_factory=dict)
     mcp_server: McpServed = field(default_factory=McpServed)
+    secrets: tuple[str, ...] = ()
+    """The environment variables that `$secret` may read."""
+    http_secrets: tuple[str, ...] = ()
+    """Those of them that definitions sent over HTTP may read, too."""
     broken: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()

@@ -174,6 +174,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "stream": _flag,
         "prompt_cache": _flag,
     },
+    "secrets": {"allow": _texts, "http": _texts},
     "limits": {
         "tools": _anything,  # a table, as whoever reads it says
         "tool_timeout": _seconds,

@@ -47,7 +47,8 @@ class Way:
 def edges_by_region(
     parts: list[Part], homes: Mapping[str, Part | None], stages: Mapping[str, tuple[str, int]], report: Report
 ) -> dict[str, list[Edge]]:
-    """The edges of each region by the id of its loop ("" at the top), those that lead nowhere reported.
+    """The edges of each region by the place of its loop ("" at the top), those that lead nowhere reported. Not by its
+    id, which another loop may have, too.
 
     `homes` gives for everything that has an id the loop or pipeline around it, `stages` the pipeline and the position
     of each stage. An edge that names a stage connects its pipeline.
@@ -67,7 +68,7 @@ def edges_by_region(
             continue
         home = homes[source]
         edge = Edge(part.path, source, target, str(part.fields["when"]) if "when" in part.fields else None)
-        found.setdefault(home.id if home is not None else "", []).append(edge)
+        found.setdefault(home.path if home is not None else "", []).append(edge)
     return found
 
 

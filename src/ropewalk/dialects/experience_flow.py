@@ -66,7 +66,7 @@ class ExperienceCompiler:
         held = [(part, i, id) for part in document.pipelines for i, id in enumerate(part.stages)]
         stages = {id: (part.id, i) for part, i, id in held if self.homes.get(id) is part}
         edges = edges_by_region(document.edges, self.homes, stages, self.problems)
-        loops = {part.id: self._loop(part, edges.get(part.id, [])) for part in document.loops}
+        loops = {part.id: self._loop(part, edges.get(part.path, [])) for part in document.loops}
         pipelines = {part.id: self._pipeline(part) for part in document.pipelines}
         top = [id for id, home in self.homes.items() if home is None]
         made = {**loops, **pipelines}

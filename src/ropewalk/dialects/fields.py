@@ -119,6 +119,9 @@ def _own(value: Json, path: str, report: Report, depth: int) -> Json:
 
 
 # --- one checker per kind of value: (value, path, report) -> the value to use ------------------
+#
+# The value to use is always of the kind that was asked for, so that whoever reads a document with problems need not
+# look at types again.
 
 Checker = Callable[[Json, str, Report], Json]
 
@@ -126,6 +129,7 @@ Checker = Callable[[Json, str, Report], Json]
 def text(value: Json, path: str, report: Report) -> Json:
     if not isinstance(value, str):
         say(report, path, f"must be a string, not {kind(value)}")
+        return ""
     return value
 
 
@@ -133,8 +137,10 @@ def name(value: Json, path: str, report: Report) -> Json:
     if isinstance(value, (bool, int, float)):  # which YAML makes of words that look like one
         written = json.dumps(value)
         say(report, path, f'must be a string, not {kind(value)}: write "{written}" in quotes')
-    elif not isinstance(value, str) or not value.strip():
+        return written
+    if not isinstance(value, str) or not value.strip():
         say(report, path, "must be a non-empty string")
+        return ""
     return value
 
 

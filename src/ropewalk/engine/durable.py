@@ -58,13 +58,13 @@ class Pledge:
 
 
 def call(
-    tool: str, made: Send | tuple[Direct, float], get: Getter, shown: Getter, spot: Spot, *,
+    tool: str, made: Send | tuple[Direct, float], get: Getter, spot: Spot, *,
     lease: Lease | None = None, pledges: bool = False,
 ) -> Step:  # fmt: skip
     """A tool call: its result is committed before anything depends on it. `made` makes the call, or is a direct one
     with its timeout. With a `lease`, none begins while it may be that the run has been given to another process. One
-    that `pledges` leaves it to its region to wait for the commit. `shown` gives the arguments as they may be written
-    down (secrets as references); only their digest is kept. A recorded call with other ones is a JournalConflict.
+    that `pledges` leaves it to its region to wait for the commit. Of the arguments only a digest is kept, with secrets
+    as references. A recorded call with other ones is a JournalConflict.
     """
     send, start, take, settle, failed, seconds = _parts(made)
     within = spot.node.policy.timeout
@@ -74,7 +74,7 @@ def call(
         log = run_.log
         args = get(frame)
         path = path_of(frame, spot)
-        mark = digest([tool, args if shown is get else shown(frame)])
+        mark = digest([tool, run_.redact(args) if run_.secrets else args])
         if log.past and (known := await _recorded(run_, frame, spot, path, mark)) is not None:
             return known.data
         if lease is not None and boottime() >= lease.until:

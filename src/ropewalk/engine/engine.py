@@ -20,8 +20,9 @@ from ..frozen import dataclass
 from ..ir import Flow
 from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
 from ..journal.offloop import off_loop
+from ..redaction import Redaction
 from ..uncollected import uncollected_turn
-from ..values import Json, check_json, replaced
+from ..values import Json, check_json
 from .again import check_given, check_same
 from .caller import Caller, Lease
 from .interruption import complete, leave
@@ -44,10 +45,11 @@ class Job:
     """What to run: a checked flow, what the store is told of it, and how its ending is written down.
 
     Not changed any more once it runs; not frozen only because that doubles the cost of making one.
-    `input` is what runs get, `new.input` what is written down of it; a part of another run has the
-    `secrets` that one has read, so that none of them is written down here either. One that may `park` is
-    released while it only waits, where the store is durable; its result then has the status `waiting`. `parent` is the
-    live run that this one is a part of. `begun` makes the job of a part that began under another version of its flow.
+    `input` is what runs get, `new.input` what is written down of it. The run may read the secrets that are `allowed`;
+    a part of another run shares the `secrets` that one knows, so that none is written down here either. One that
+    may `park` is released while it only waits, where the store is durable; its result then has the status `waiting`.
+    `parent` is the live run that this one is a part of. `begun` makes the job of a part that began under another
+    version of its flow.
     """
 
     new: NewRun
@@ -57,7 +59,8 @@ class Job:
     input: Json = None
     state: Mapping[str, Json] | None = None
     watcher: Watcher | None = None
-    secrets: dict[str, str] | None = None
+    allowed: frozenset[str] = frozenset()
+    secrets: Redaction | None = None
     park: bool = False
     parent: Run | None = None
     begun: Callable[[RunRow], Awaitable[Job]] | None = None
@@ -77,13 +80,14 @@ class Engine:
         self.watchers: list[Watcher] = []
         """Each is handed the events of every run that begins from now on, parts of others included."""
         self._parts: dict[str, set[str]] = {}  # of live runs: the runs that are part of them
-        self._programs: dict[tuple[str, int, bool, bool], Program] = {}
+        self._programs: dict[tuple[str, int, bool, bool, bool], Program] = {}
 
     def program(self, job: Job) -> Program:
         """The compiled flow, from the cache when flow, tools and mode are those of before."""
         caller = job.caller
         watched = job.watcher is not None or bool(self.watchers)
-        key = (job.new.fingerprint, id(caller), self.store.durable, watched)
+        guarded = bool(job.secrets)
+        key = (job.new.fingerprint, id(caller), self.store.durable, watched, guarded)
         found = self._programs.get(key)
         if found is None or found.version != caller.version or found.caller is not caller:
             if len(self._programs) >= PROGRAMS:
@@ -93,7 +97,8 @@ class Engine:
                 from .chunks import KINDS  # only where there are workers
 
                 cut = cut if job.new.kind in KINDS else None
-            found = compile_flow(job.flow, caller, durable=durable, watched=watched, lease=self.lease, spread=cut)
+            how: dict[str, Any] = {"durable": durable, "watched": watched, "guarded": guarded}
+            found = compile_flow(job.flow, caller, lease=self.lease, spread=cut, **how)
             self._programs[key] = found
         return found
 
@@ -132,7 +137,8 @@ class Engine:
         parent = self._caller_of(key)
         if parent is None or key is None:
             return await self.run(job)
-        told = replaced(job.input, parent.secrets) if parent.secrets else job.input
+        told = parent.redact(job.input)
+        job.allowed |= parent.allowed
         job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
         job.parent = parent
         self._parts.setdefault(parent.id, set()).add(key)
@@ -219,8 +225,8 @@ class Engine:
         except BaseException:
             await _given_up(log)  # else this process would own a run that it does not execute
             raise
-        if job.secrets is not None:
-            run.secrets = job.secrets
+        if program.secrets or job.secrets is not None:
+            run.allow(job.allowed, job.secrets)
         if run.waits is not None:
             run.waits.park = job.park and self.store.durable
         log.attach(run)

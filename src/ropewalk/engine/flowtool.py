@@ -48,7 +48,8 @@ class FlowTool(Routed):
     `ready` is awaited before each run (connect what is missing, refuse what is wrong).
     `engine` gives the engine of calls that come from no other one; `missing` names the tools that it calls and nobody
     has, `models` what says why a model that it asks cannot be, those of flows inside it too, but for the flows in the
-    set they are handed, which they add to. `gives` returns the schema of its value, by the tools there are now.
+    set they are handed, which they add to. `gives` returns the schema of its value, by the tools there are now;
+    `secrets` the names that it may read beside those of the run that it is a part of.
     """
 
     def __init__(
@@ -70,10 +71,11 @@ class FlowTool(Routed):
         missing: Callable[[set[str]], list[str]] | None = None,
         models: Callable[[set[int]], list[Missing]] | None = None,
         gives: Callable[[], dict[str, Json] | None] | None = None,
+        secrets: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
         self.render, self.caller, self.given, self.ready, self.engine = render, caller, given, ready, engine
-        self.missing, self.models, self.gives = missing, models, gives
+        self.missing, self.models, self.gives, self.secrets = missing, models, gives, secrets
         self.definition_id, self.begun = definition_id, begun
         self.root = root
         self._program: Program | None = None
@@ -169,6 +171,7 @@ class FlowTool(Routed):
             state=state,
             watcher=watcher,
             begun=self.begun,
+            allowed=self.secrets(),
         )
 
     def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import InvalidValue, RopewalkError, SchemaMismatch
-from ..expr.ast import Obj, Ref
+from ..expr.ast import Expr, Obj, Ref
 from ..expr.compile import compile_condition, compile_expr
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, nodes_of
 from ..ops import Call, Validate, Wait
@@ -25,7 +25,7 @@ from .foldorder import in_sequence, writes_of
 from .frame import LOG, RUN, STATE, Region, Spot
 from .observe import noted, passing, readied, watched, wrote
 from .region import Cell, Hook, bare_line, graph, line, searched
-from .scope import Scope
+from .scope import Scope, known_secrets
 from .site import CompiledBody, CompileSite, opener, reopener
 
 if TYPE_CHECKING:
@@ -91,11 +91,12 @@ def compile_flow(
     watched: bool = False,
     lease: Lease | None = None,
     spread: Spread | None = None,
+    guarded: bool = False,
 ) -> Program:
     """Compile a checked flow. `durable` journals every effect; `records=False` leaves no step
     records (for measuring); `watched` tells events as they happen; `lease` is looked at before each call;
-    `spread` has large maps played elsewhere."""
-    builder = Builder(flow, caller, durable, records, watched, lease, spread)
+    `spread` has large maps played elsewhere; `guarded` is for a part of a run that knows secrets."""
+    builder = Builder(flow, caller, durable, records, watched, lease, spread, guarded)
     region = Region(flow.body, None, None, "", "")
     play = builder.region(region)
     return Program(builder, region, play)
@@ -113,6 +114,7 @@ class Builder:
         watched: bool,
         lease: Lease | None,
         spread: Spread | None,
+        guarded: bool = False,
     ) -> None:
         self.flow, self.caller, self.durable, self.records, self.watched = flow, caller, durable, records, watched
         self.lease, self.spread = lease, spread
@@ -125,7 +127,8 @@ class Builder:
         self.main: Region | None = None
         self._bound: dict[str, Any] = {}
         roots = flow.body.roots
-        self.secrets, self.prev = "secret" in roots, "prev" in roots
+        self.secrets, self.prev = guarded or "secret" in roots, "prev" in roots
+        self.secrets_of = known_secrets if self.secrets else None
         self.waits = may_wait(flow, self)
         self.approvals: frozenset[str] = frozenset()  # the waits of whose answers something reads `approved`
         if self.waits:
@@ -154,7 +157,15 @@ class Builder:
         if scope.region.outer is None and owner.node.meta.hidden and binds == "loop":
             self.main = region
         play = self.region(region)
-        return CompiledBody(region, play, opener(region, scope, self.prev), reopener(region))
+        return CompiledBody(region, play, opener(region, scope, self.prev), reopener(region), self.secrets_of)
+
+    def expr(self, expr: Expr, scope: Scope) -> Getter:
+        """Compile an expression at a position; where the run knows secrets, none is made another text there."""
+        return compile_expr(expr, scope.resolve, self.secrets_of)
+
+    def condition(self, expr: Expr, scope: Scope) -> Callable[[Frame], bool]:
+        """Compile a condition in the same way."""
+        return compile_condition(expr, scope.resolve, self.secrets_of)
 
     def region(self, region: Region) -> Callable[[Any], Any]:
         """Compile every node of a region, then how the region runs and ends."""
@@ -175,7 +186,7 @@ class Builder:
             plan = self.plans[region] = FoldPlan(region, writes, self.channels)
         cells = [self.node(spot, plan) for spot in spots]
         region.searched = searched(cells)
-        result = compile_expr(body.result, Scope(region, None).resolve)
+        result = self.expr(body.result, Scope(region, None))
         if region.owner is None:
             result = self._typed(result)
         finish = self._finish(region, result, plan)
@@ -222,7 +233,7 @@ class Builder:
         )
         own = None
         if node.writes is not None:
-            updates = compile_expr(node.writes, scope.resolve)
+            updates = self.expr(node.writes, scope)
             tell = wrote(spot) if shown and self.watched else None
             own = policy.own_writes(self.channels, spot, updates, write, tell)
         if simple and own is not None:
@@ -230,14 +241,14 @@ class Builder:
             return _cell(step, spot, hook)
         run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
         if node.result is not None:
-            run = policy.shaped(run, compile_expr(node.result, scope.resolve), spot)
+            run = policy.shaped(run, self.expr(node.result, scope), spot)
         begun = None  # the slot of a start not told yet, where the node may be skipped instead
         if node.gate is not None or node.when is not None:
             if shown and self.watched:
                 begun = region.slot()
                 run = passing(run, spot, begun)
-            gate = compile_condition(node.gate, scope.resolve) if node.gate is not None else None
-            when = compile_condition(node.when, scope.resolve) if node.when is not None else None
+            gate = self.condition(node.gate, scope) if node.gate is not None else None
+            when = self.condition(node.when, scope) if node.when is not None else None
             run = policy.guarded(run, gate, when, spot)
         tried = spot.tried and not spot.bodies
         if own is not None and tried:
@@ -259,7 +270,7 @@ class Builder:
         if not spot.tried:
             return run
         on_error = node.policy.on_error
-        stand_in = compile_expr(on_error.value, scope.resolve) if on_error is not None else None
+        stand_in = self.expr(on_error.value, scope) if on_error is not None else None
         return policy.tried(run, node.policy, stand_in, own, spot, self.durable)
 
     def _finish(self, region: Region, result: Getter, plan: FoldPlan | None) -> Callable[[Any], Yield]:

@@ -17,7 +17,8 @@ from ..frozen import dataclass
 from ..ir import Node
 from ..journal.journal import Entry, Log
 from ..journal.past import keys_of, latest_start
-from ..values import Json, own, replaced
+from ..redaction import Redaction
+from ..values import Json, own
 from .durable import attempt_of
 from .frame import (
     CLOCKS,
@@ -78,8 +79,8 @@ class Run(Lane):
     """
 
     __slots__ = (
-        "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono", "parent",
-        "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
+        "allowed", "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono",
+        "parent", "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
         "waiting", "waits", "wall", "watch", "watcher", "when",
     )  # fmt: skip
 
@@ -102,7 +103,8 @@ class Run(Lane):
         self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
         self.errors: list[NodeFailed] = []
         self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float, bool]] = []
-        self.secrets: dict[str, str] = {}
+        self.allowed: frozenset[str] = frozenset()
+        self.secrets: Redaction | None = None
         self.playing = False
         self.ending = False  # no node starts any more
         self.turn, self.round = 0.0, -1  # when a node that ends gives the loop a turn, or is the last: see `give_way`
@@ -141,21 +143,37 @@ class Run(Lane):
             self.waiting = self.loop.create_future()
         return self.waiting
 
+    def allow(self, names: frozenset[str], known: Redaction | None) -> None:
+        """Let the run read these secrets. All of them are redacted from now on, with those that are `known` already:
+        one that is read later can be a part of a result that comes before."""
+        from ..config.secret import SHORTEST, note  # only flows that read secrets
+
+        self.allowed, self.secrets = names, Redaction() if known is None else known
+        held = {name: os.environ.get(name, "") for name in sorted(names)}
+        note(held.values())  # for the logs of this process
+        for name, value in held.items():
+            if len(value) >= SHORTEST:
+                self.secrets.add(value, f"$secret.{name}")
+
     def secret(self, name: str) -> str:
-        """A secret from the environment; remembered, so that results can be redacted."""
+        """Read a secret from the environment, and redact it from now on.
+
+        Raises:
+            ExpressionError: The run may not read it, or it is not set.
+        """
+        if name not in self.allowed or self.secrets is None:
+            from ..config.secret import refused
+
+            raise ExpressionError(refused(name))
         value = os.environ.get(name)
         if value is None:
             raise ExpressionError(f"$secret.{name}: the environment variable {name} is not set")
-        if value:
-            from ..config.secret import note, spellings
-
-            note((value,))  # for the logs of this process
-            self.secrets |= dict.fromkeys(spellings(value), f"$secret.{name}")
+        self.secrets.add(value, f"$secret.{name}")
         return value
 
     def redact(self, value: Json) -> Json:
         """The value with every secret used so far replaced by its reference."""
-        return replaced(value, self.secrets) if self.secrets else value
+        return self.secrets.value(value) if self.secrets else value
 
     def past_attempt(self, path: str) -> tuple[NodeFailed, float | None] | None:
         entry = self.log.past.get((path, "attempt"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import InvalidFlow, Problem
 from ..expr.ast import Path, Ref
+from ..redaction import Redaction
 from ..values import Json
 from .frame import FIRST, ITEM, KEY, PARENT, PREV, RUN, STATE, Frame, Outcome, Region, Spot, status_in, value_in
 
@@ -153,6 +154,12 @@ def _up(hops: int, slot: int) -> Getter:
 
 def _input(frame: Frame) -> Json:
     return frame[RUN].input
+
+
+def known_secrets(frame: Frame) -> Redaction | None:
+    """The secrets that the run of a frame knows."""
+    found: Redaction | None = frame[RUN].secrets
+    return found
 
 
 def _secret(name: str) -> Getter:

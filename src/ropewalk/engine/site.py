@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExpressionError, ToolError
-from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
-from ..expr.compile import compile_condition, compile_expr
+from ..expr.ast import Expr, Lit, Obj
+from ..expr.compile import SecretsOf, compile_condition
+from ..expr.show import brief
 from ..ir import Getter, Graph, Step, Yield, whole
 from ..ops import in_milliseconds
 from ..values import Json
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class CompiledBody:
     """A region ready to run: opens frames and plays them."""
 
-    __slots__ = ("again", "open", "region", "run")
+    __slots__ = ("again", "open", "region", "run", "secrets")
 
     def __init__(
         self,
@@ -34,11 +35,12 @@ class CompiledBody:
         run: Callable[..., Awaitable[Yield]],
         open_: Callable[..., Frame],
         again: Callable[..., Frame],
+        secrets: SecretsOf | None = None,
     ) -> None:
-        self.region, self.run, self.open, self.again = region, run, open_, again
+        self.region, self.run, self.open, self.again, self.secrets = region, run, open_, again, secrets
 
     def expr(self, expr: Expr, /, *, before: bool = False) -> Callable[[Frame], bool]:
-        return compile_condition(expr, Scope(self.region, None, before).resolve)
+        return compile_condition(expr, Scope(self.region, None, before).resolve, self.secrets)
 
 
 def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[..., Frame]:
@@ -103,10 +105,10 @@ class CompileSite:
         self.builder, self.scope, self.spot = builder, scope, spot
 
     def expr(self, expr: Expr, /) -> Getter:
-        return compile_expr(expr, self.scope.resolve)
+        return self.builder.expr(expr, self.scope)
 
     def condition(self, expr: Expr, /) -> Callable[[Frame], bool]:
-        return compile_condition(expr, self.scope.resolve)
+        return self.builder.condition(expr, self.scope)
 
     def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> CompiledBody:
         return self.builder.body(graph, self.scope, self.spot, label, binds)
@@ -194,15 +196,13 @@ class CompileSite:
             return Step(whole, self._start(bound.direct, args))
         get = self._object_of(args)
         more = self._object_of(also) if also is not None else None
-        secret = self.builder.secrets and any(ref.root == "secret" for ref in refs(args))
         if self.builder.durable:
-            shown = compile_expr(_hidden(args), self.scope.resolve) if secret else get
             made: Any = self._sender(bound) if bound.direct is None else (bound.direct, bound.timeout)
             if more is not None:
                 made = _sending(self._sender(bound), more)
             # A region of nodes that run at once waits for their commits together.
             pledges = not spot.region.sequential and self.builder.bare(spot)
-            return durable.call(tool, made, get, shown, spot, lease=self.builder.lease, pledges=pledges)
+            return durable.call(tool, made, get, spot, lease=self.builder.lease, pledges=pledges)
         if more is not None:
             get = _merged(get, more)
         if bound.direct is not None and not self.builder.secrets:
@@ -252,15 +252,6 @@ def _fails(exc: ToolError) -> Callable[[Frame], Awaitable[Json]]:
     return run
 
 
-def _hidden(expr: Expr) -> Expr:
-    """The expression with secrets as the text of their references: what may be written down."""
-
-    def bind(ref: Ref) -> Expr:
-        return Lit("$secret." + ".".join(map(str, ref.path))) if ref.root == "secret" else ref
-
-    return rebind(expr, bind)
-
-
 def _object(get: Getter) -> Getter:
     def arguments(frame: Frame) -> dict[str, Json]:
         value = get(frame)
@@ -286,7 +277,7 @@ def _text(get: Getter) -> Getter:
     def text(frame: Frame) -> str:
         value = get(frame)
         if type(value) is not str or not value.strip():
-            raise ExpressionError(f"what is waited for must be a text, not {value!r}")
+            raise ExpressionError(f"what is waited for must be a text, not {brief(Lit(value))}")
         return value
 
     return text
@@ -299,8 +290,6 @@ def _seconds(get: Getter, milliseconds: Expr | None = None) -> Getter:
     def seconds(frame: Frame) -> float:
         value = get(frame)
         if type(value) not in (int, float) or value < 0:
-            from ..expr.show import brief
-
             where = "" if milliseconds is None else f", in `{brief(milliseconds)}`"
             raise ExpressionError(f"a delay must be a number of {unit} of 0 or more, not {brief(Lit(value))}{where}")
         return float(value / per)

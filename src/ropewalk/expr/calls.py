@@ -6,6 +6,7 @@ flows only pass values on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import ExpressionError
@@ -18,7 +19,7 @@ from .getters import Getter, constant
 from .operators import complain
 from .runners import RUNNERS
 from .scope import Scope
-from .table import FUNCTIONS
+from .table import FUNCTIONS, Function, makes_another
 
 
 def call(expr: Fn | Each, scope: Scope) -> Getter:
@@ -34,10 +35,13 @@ def _function(expr: Fn, scope: Scope) -> Getter:
     if known is None:
         raise complain(f"unknown function {expr.name!r}", expr)
     gets = tuple((scope.operand if known.raw else scope.value)(arg) for arg in expr.args)
+    guard = _guard(expr, known, scope)
     run, wants_budget, in_body, budget_of = known.run, known.budget, scope.in_body, scope.budget
 
     def call(frame: Any) -> Json:
         args = [get(frame) for get in gets]
+        if guard is not None:
+            guard(frame, args)
         try:
             if in_body:
                 _charge(args, budget_of(frame))
@@ -45,7 +49,7 @@ def _function(expr: Fn, scope: Scope) -> Getter:
         except ExpressionError as error:
             raise _placed(error, expr) from error
 
-    if len(gets) != 1 or in_body or wants_budget:
+    if len(gets) != 1 or in_body or wants_budget or guard is not None:
         return call
     (only,) = gets
 
@@ -57,6 +61,25 @@ def _function(expr: Fn, scope: Scope) -> Getter:
             raise _placed(error, expr) from error
 
     return call_one
+
+
+def _guard(expr: Fn, known: Function, scope: Scope) -> Callable[[Any, list[Json]], None] | None:
+    """What refuses the arguments of a function that would make another text of a secret; None where none can."""
+    refused = [i for i in range(len(expr.args)) if i in known.refuses]
+    if scope.secrets is None or not (refused or known.writes_json) or all(isinstance(arg, Lit) for arg in expr.args):
+        return None
+
+    def guard(frame: Any, args: list[Json]) -> None:
+        secrets = scope.secrets_of(frame)
+        if not secrets:
+            return
+        found = next(filter(None, (secrets.secret_in(args[i]) for i in refused)), None)
+        if found is None and known.writes_json:
+            found = next(filter(None, (secrets.escaped_in(arg) for arg in args if type(arg) in (list, dict))), None)
+        if found is not None:
+            raise complain(makes_another(expr.name, found), expr)
+
+    return guard
 
 
 def _charge(args: list[Json], budget: Budget | None) -> None:

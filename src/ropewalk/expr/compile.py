@@ -14,30 +14,31 @@ from .ast import Arr, Each, Expr, Fn, Lit, Obj, Ref, Var, children
 from .budget import Budget
 from .getters import ABSENT, Getter, constant, getter
 from .operators import MISSING
-from .scope import FRAME, Resolve, Scope, Test
+from .scope import FRAME, Resolve, Scope, SecretsOf, Test
 
 
-def compile_expr(expr: Expr, resolve: Resolve) -> Getter:
+def compile_expr(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None) -> Getter:
     """The closure that gives the value of `expr` in a frame, missing as null; thread-safe.
 
     `resolve(ref)` gives a getter of the base value and the path left to walk below it. What it
     returns shares data with the frame; containers that are constants of the text are new each time.
+    `secrets(frame)` gives the secrets that no function may make another text of.
     """
     if type(expr) is Ref:  # most are, and need nothing more
         base, path = resolve(expr)
         return getter(base, path, None, elide=expr.elide)
     if not _needs_activation(expr):
-        return _result(expr, Scope(resolve, _operand))
-    run = _result(expr, Scope(resolve, _operand, active=True))
+        return _result(expr, Scope(resolve, _operand, secrets=secrets))
+    run = _result(expr, Scope(resolve, _operand, active=True, secrets=secrets))
     return lambda frame: run((frame, Budget()))
 
 
-def compile_condition(expr: Expr, resolve: Resolve) -> Test:
+def compile_condition(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None) -> Test:
     """The closure that decides `expr`: true is True; false, null and missing are False; anything
     else raises ExpressionError."""
     if not _needs_activation(expr):
-        return Scope(resolve, _operand).test(expr)
-    run = Scope(resolve, _operand, active=True).test(expr)
+        return Scope(resolve, _operand, secrets=secrets).test(expr)
+    run = Scope(resolve, _operand, active=True, secrets=secrets).test(expr)
     return lambda frame: run((frame, Budget()))
 
 
@@ -155,4 +156,4 @@ def _array(expr: Arr, scope: Scope) -> Getter:
     return lambda frame: [get(frame) for get in gets]
 
 
-__all__: Final = ["MISSING", "compile_condition", "compile_expr"]
+__all__: Final = ["MISSING", "SecretsOf", "compile_condition", "compile_expr"]

@@ -4,7 +4,8 @@
     def _double(value): ...
 
 Arguments are JSON; a missing one comes as null unless `raw`. A function that builds text or lists
-takes the budget first and asks it for room. Refused: side effects, clocks, randomness; raise
+takes the budget first and asks it for room. A secret is refused as an argument, unless the definition
+says `keeps` or `asks` (see `table.Function`). Refused: side effects, clocks, randomness; raise
 ExpressionError (through `wants`) for a wrong type.
 """
 
@@ -21,7 +22,7 @@ from .ast import Expr, Lit
 from .budget import LIST_ELEMENT, LONG_TEXT, Budget, OverBudget, grow
 from .operators import MISSING, divide, is_number, json_text, kind_of, number, same, text_of
 from .patterns import matched, pattern_of
-from .table import MANY, function, listed, wants
+from .table import EVERY, MANY, function, listed, wants
 
 
 def _text(name: str, value: Json) -> str:
@@ -52,17 +53,17 @@ def check_constants(name: str, args: list[Expr]) -> None:
 # --- about values ----------------------------------------------------------------------------
 
 
-@function("has", 1, returns="boolean", raw=True)
+@function("has", 1, returns="boolean", raw=True, asks=EVERY)
 def _has(value: Json) -> bool:
     return value is not MISSING
 
 
-@function("exists", 1, returns="boolean", raw=True)
+@function("exists", 1, returns="boolean", raw=True, asks=EVERY)
 def _exists(value: Json) -> bool:
     return value is not MISSING and value is not None
 
 
-@function("coalesce", 1, MANY, raw=True)
+@function("coalesce", 1, MANY, raw=True, keeps=EVERY)
 def _coalesce(*values: Json) -> Json:
     for value in values:
         if value is not None and value is not MISSING:
@@ -70,7 +71,7 @@ def _coalesce(*values: Json) -> Json:
     return None
 
 
-@function("length", "size", 1, returns="integer")
+@function("length", "size", 1, returns="integer", asks=EVERY)
 def _length(value: Json) -> int:
     if type(value) in (str, list, dict):
         return len(value)
@@ -82,19 +83,19 @@ def _length(value: Json) -> int:
 # --- texts -----------------------------------------------------------------------------------
 
 
-@function("contains", 2, returns="boolean", budget=True)
+@function("contains", 2, returns="boolean", budget=True, asks=EVERY)
 def _contains(budget: Budget | None, holder: Json, part: Json) -> bool:
     if type(holder) is str:
         return _text("contains", part) in holder
     return any(same(item, part, budget) for item in listed("contains", holder))
 
 
-@function("startsWith", 2, returns="boolean")
+@function("startsWith", 2, returns="boolean", asks=EVERY)
 def _starts_with(text: Json, part: Json) -> bool:
     return text is not None and _text("startsWith", text).startswith(_text("startsWith", part))
 
 
-@function("endsWith", 2, returns="boolean")
+@function("endsWith", 2, returns="boolean", asks=EVERY)
 def _ends_with(text: Json, part: Json) -> bool:
     return text is not None and _text("endsWith", text).endswith(_text("endsWith", part))
 
@@ -121,7 +122,7 @@ def _mapped(name: str, budget: Budget | None, text: Json, run: Callable[[str], s
     return run(text)
 
 
-@function("replace", 3, returns="string", budget=True)
+@function("replace", 3, returns="string", budget=True, keeps=(2,), asks=(1,))
 def _replace(budget: Budget | None, text: Json, old: Json, new: Json) -> Json:
     if text is None:
         return None
@@ -141,7 +142,7 @@ def _split(budget: Budget | None, text: Json, by: Json = None) -> Json:
     return list(whole) if by == "" else whole.split(by)
 
 
-@function("join", 1, 2, returns="string", budget=True)
+@function("join", 1, 2, returns="string", budget=True, keeps=EVERY)
 def _join(budget: Budget | None, items: Json, by: Json = "") -> str:
     between = _text("join", "" if by is None else by)
     parts = listed("join", items)
@@ -154,7 +155,7 @@ def _join(budget: Budget | None, items: Json, by: Json = "") -> str:
     return between.join(texts)
 
 
-@function("matches", 2, returns="boolean", budget=True)
+@function("matches", 2, returns="boolean", budget=True, asks=(0,))
 def _matches(budget: Budget | None, text: Json, pattern: Json) -> bool:
     return matched(budget, None if text is None else _text("matches", text), _text("matches", pattern))
 
@@ -183,12 +184,12 @@ def _avg(items: Json) -> Json:
     return divide(number(sum(found)), len(found), Lit(None)) if found else None
 
 
-@function("min", 1, MANY, budget=True)
+@function("min", 1, MANY, budget=True, keeps=EVERY)
 def _min(budget: Budget | None, *items: Json) -> Json:
     return _extreme("min", budget, items, min)
 
 
-@function("max", 1, MANY, budget=True)
+@function("max", 1, MANY, budget=True, keeps=EVERY)
 def _max(budget: Budget | None, *items: Json) -> Json:
     return _extreme("max", budget, items, max)
 
@@ -276,12 +277,12 @@ def _bool(value: Json) -> bool:
     raise ExpressionError(f'bool needs a boolean, "true" or "false", not {told}')
 
 
-@function("string", 1, returns="string", budget=True)
+@function("string", 1, returns="string", budget=True, keeps=EVERY, writes_json=True)
 def _string(budget: Budget | None, value: Json) -> str:
     return value if type(value) is str else json_text(value, budget)
 
 
-@function("${}", 0, MANY, returns="string", budget=True)
+@function("${}", 0, MANY, returns="string", budget=True, keeps=EVERY, writes_json=True)
 def _interpolate(budget: Budget | None, *parts: Json) -> str:
     return "".join([text_of(part, budget) for part in parts])
 
@@ -289,26 +290,26 @@ def _interpolate(budget: Budget | None, *parts: Json) -> str:
 # --- lists and objects -----------------------------------------------------------------------
 
 
-@function("keys", 1, returns="array")
+@function("keys", 1, returns="array", keeps=EVERY)
 def _keys(value: Json) -> list[Json]:
     if type(value) is not dict and value is not None:
         raise wants("keys", "an object", value)
     return list(value or ())
 
 
-@function("values", 1, returns="array")
+@function("values", 1, returns="array", keeps=EVERY)
 def _values(value: Json) -> list[Json]:
     if type(value) is not dict and value is not None:
         raise wants("values", "an object", value)
     return list(value.values()) if value else []
 
 
-@function("any", 1, returns="boolean")
+@function("any", 1, returns="boolean", asks=EVERY)
 def _any(items: Json) -> bool:
     return True in _booleans("any", items)
 
 
-@function("all", 1, returns="boolean")
+@function("all", 1, returns="boolean", asks=EVERY)
 def _all(items: Json) -> bool:
     return False not in _booleans("all", items)
 
@@ -322,7 +323,7 @@ def _booleans(name: str, items: Json) -> list[bool]:
     return out
 
 
-@function("unique", 1, returns="array", budget=True)
+@function("unique", 1, returns="array", budget=True, keeps=EVERY)
 def _unique(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("unique", items)
     grow(budget, LIST_ELEMENT * len(found))
@@ -348,14 +349,14 @@ def identity(value: Json, budget: Budget | None, depth: int = MAX_DEPTH) -> Any:
     return frozenset([(key, identity(item, budget, depth - 1)) for key, item in value.items()])
 
 
-@function("flatten", 1, returns="array", budget=True)
+@function("flatten", 1, returns="array", budget=True, keeps=EVERY)
 def _flatten(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("flatten", items)
     grow(budget, LIST_ELEMENT * sum(len(item) if type(item) is list else 1 for item in found))
     return list(chain.from_iterable(item if type(item) is list else (item,) for item in found))
 
 
-@function("sort", 1, returns="array", budget=True)
+@function("sort", 1, returns="array", budget=True, keeps=EVERY)
 def _sort(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("sort", items)
     grow(budget, LIST_ELEMENT * len(found))
@@ -384,7 +385,7 @@ def descending(order: Json) -> bool:
     return word == "desc"
 
 
-@function("query", 2, returns="array", budget=True)
+@function("query", 2, returns="array", budget=True, keeps=(0,))
 def _query(budget: Budget | None, value: Json, path: Json) -> list[Json]:
     """Everything an RFC 9535 JSONPath selects below `value`."""
     from .query import compiled

@@ -274,6 +274,8 @@ class _Parser:
             return Fn("[]", (left, index), token.at + 1)
         key = index.value
         if type(key) is float and key.is_integer():
+            if key >= 2**63:  # no position of any list, and no integer of the language
+                return Fn("[]", (left, index), token.at + 1)
             key = int(key)
         if type(key) is not str and type(key) is not int:
             raise fault(self.text, token.at + 1, "an index is a position or a key")

@@ -17,7 +17,7 @@ from ..values import Json, check_json, closest
 from .ast import Path
 from .budget import LIST_ELEMENT, Budget, grow, toil
 from .paths import walk
-from .table import MANY, function, listed, wants
+from .table import EVERY, MANY, function, listed, wants
 
 Pure = TypeVar("Pure", bound=Callable[[Any], Any])
 
@@ -104,7 +104,7 @@ def field_path(name: str, text: Json) -> Path:
     return path
 
 
-@function("pick", 2, budget=True)
+@function("pick", 2, budget=True, keeps=(0,))
 def _pick(budget: Budget | None, value: Json, fields: Json) -> Json:
     paths = list(dict.fromkeys([field_path("pick", field) for field in listed("pick", fields)]))
     if type(value) is list:
@@ -140,7 +140,7 @@ def _copy_path(source: dict[str, Json], out: dict[str, Json], path: Path, made: 
     out[str(path[-1])] = found
 
 
-@function("omit", 2)
+@function("omit", 2, keeps=(0,))
 def _omit(value: Json, fields: Json) -> Json:
     left_out: _Out = {}
     for field in listed("omit", fields):
@@ -168,7 +168,7 @@ def _without(item: dict[str, Json], left_out: _Out) -> dict[str, Json]:
     return kept
 
 
-@function("rename", 2)
+@function("rename", 2, keeps=EVERY)
 def _rename(value: Json, names: Json) -> Json:
     if type(names) is not dict or not all(type(name) is str for name in names.values()):
         raise ExpressionError("rename needs an object of old and new names")
@@ -180,7 +180,7 @@ def _renamed(item: dict[str, Json], names: dict[str, str]) -> dict[str, Json]:
     return {names.get(key, key): value for key, value in item.items() if key in names or key not in taken}
 
 
-@function("merge", 1, MANY, returns="object", budget=True)
+@function("merge", 1, MANY, returns="object", budget=True, keeps=EVERY)
 def _merge(budget: Budget | None, *values: Json) -> Json:
     """Shallow: of two equal keys the later one wins; null adds nothing."""
     out: dict[str, Json] = {}
@@ -193,7 +193,7 @@ def _merge(budget: Budget | None, *values: Json) -> Json:
     return out
 
 
-@function("deep_merge", 1, MANY, returns="object", budget=True)
+@function("deep_merge", 1, MANY, returns="object", budget=True, keeps=EVERY)
 def _deep_merge(budget: Budget | None, *values: Json) -> Json:
     """Objects are merged at every depth; anything else is replaced by the later value."""
     out: Json = {}
@@ -213,7 +213,7 @@ def _deeper(a: dict[str, Json], b: dict[str, Json], budget: Budget | None) -> di
     return out
 
 
-@function("concat", 1, MANY, returns="array", budget=True)
+@function("concat", 1, MANY, returns="array", budget=True, keeps=EVERY)
 def _concat(budget: Budget | None, *values: Json) -> list[Json]:
     """Lists one after the other; another value is one element, null adds nothing."""
     out: list[Json] = []
@@ -226,7 +226,7 @@ def _concat(budget: Budget | None, *values: Json) -> list[Json]:
     return out
 
 
-@function("zip", 1, MANY, returns="array", budget=True)
+@function("zip", 1, MANY, returns="array", budget=True, keeps=EVERY)
 def _zip(budget: Budget | None, *values: Json) -> list[Json]:
     """Rows of the elements at the same place, as long as the longest list; null fills up."""
     columns = [listed("zip", value) for value in values]

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from typing import Any, Final, TypeAlias
 
 from ..frozen import dataclass
+from ..redaction import Redaction
 from ..values import Json
 from .ast import Expr, Fn, Path, Ref, Var
 from .budget import Budget
@@ -21,6 +22,7 @@ from .table import FUNCTIONS
 
 Resolve: TypeAlias = Callable[[Ref], tuple[Getter, Path]]
 Test: TypeAlias = Callable[[Any], bool]
+SecretsOf: TypeAlias = Callable[[Any], Redaction | None]
 
 FRAME: Final = 0
 BUDGET: Final = 1
@@ -33,7 +35,7 @@ BOOLEAN: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "
 @dataclass(frozen=True, slots=True)
 class Scope:
     """`make` builds an operand, `active` says that frames are activations, `slots` where each
-    bound name sits in one, `in_body` that the closure runs once per element."""
+    bound name sits in one, `in_body` that the closure runs once per element, `secrets` which ones a frame knows."""
 
     resolve: Resolve
     make: Callable[[Expr, Scope], Getter]
@@ -41,6 +43,7 @@ class Scope:
     slots: Mapping[str, int] = field(default_factory=dict)
     size: int = _FIRST_SLOT
     in_body: bool = False
+    secrets: SecretsOf | None = None
 
     def bind(self, names: tuple[str, ...]) -> Scope:
         """The scope of a macro's body: `names` come next in the activation."""
@@ -51,6 +54,10 @@ class Scope:
     def budget(self) -> Callable[[Any], Budget | None]:
         """Gets the budget of the evaluation from a frame."""
         return _active_budget if self.active else _no_budget
+
+    def secrets_of(self, frame: Any) -> Redaction | None:
+        """The secrets that must not be made another text, given what closures get."""
+        return None if self.secrets is None else self.secrets(frame[FRAME] if self.active else frame)
 
     def operand(self, expr: Expr) -> Getter:
         """The closure of `expr` inside another expression: a missing value stays MISSING."""
@@ -89,7 +96,8 @@ class Scope:
 
 def _told(value: Json) -> str:
     kind = kind_of(value)
-    return f"{kind} ({value!r})" if kind == "number" or (kind == "string" and len(value) < 40) else kind
+    short = kind == "number" or (kind == "string" and len(value) < 40)
+    return f"{kind} ({value!r})" if short else kind
 
 
 def _active_budget(frame: Any) -> Budget:

@@ -13,7 +13,7 @@ from ..errors import RopewalkError
 from ..journal.journal import Entry
 from ..journal.offloop import off_loop
 from ..tools.route import Args, OnProgress
-from ..values import Json, fresh, replaced
+from ..values import Json, fresh
 from .pinned import known
 from .played import PATIENCE, Instead, play
 from .steps import too_late
@@ -65,7 +65,7 @@ async def arguments(app: App, run_id: str) -> Mapping[str, Json]:
             await playing
     except (TimeoutError, RopewalkError):
         pass  # where the journal ends, or what it has no longer fits: what was asked until then stands
-    return {path: replaced(args, job.secrets or {}) for path, args in listener.asked.items()}
+    return {path: job.secrets.value(args) if job.secrets else args for path, args in listener.asked.items()}
 
 
 def _past(history: Iterable[Entry]) -> Iterable[Entry]:

@@ -10,6 +10,7 @@ from ..engine.engine import Engine, Job
 from ..events import Event
 from ..journal.journal import Entry, RunRow
 from ..journal.memory import MemoryStore
+from ..redaction import Redaction
 from ..tools.bound import Bound, Rules, bind_route
 from ..tools.route import Args, OnProgress, Route
 from ..values import Json
@@ -48,7 +49,7 @@ async def play(
 ) -> tuple[Job, MemoryStore, Awaitable[dict[str, Json]]]:
     """The run as a job with this `past`, the store that it is in, and the playing of it, not begun."""
     job = await app.jobs.again(row, executor=tools, loaded=pinned(app, row), on_event=on_event)
-    job.caller, job.park, job.secrets = tools, park, {}
+    job.caller, job.park, job.secrets = tools, park, Redaction()
     store = MemoryStore(durable=True)
     log = await store.open(job.new)
     log.past.update({(entry.path, entry.kind): entry for entry in past})

@@ -21,7 +21,7 @@ import orjson
 from ..config.secret import Known
 from ..events import Event
 from ..frozen import dataclass
-from ..values import Json, replaced
+from ..values import Json
 
 if TYPE_CHECKING:
     from ..app import App
@@ -102,7 +102,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         told = {key: value for key, value in said.items() if value not in (None, "")}
-        return orjson.dumps(replaced(_plain(told), self._known.marks)).decode()
+        return orjson.dumps(self._known.redaction.value(_plain(told))).decode()
 
 
 class Texts(logging.Formatter):
@@ -113,7 +113,7 @@ class Texts(logging.Formatter):
         self._known = Known(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
-        return str(replaced(super().format(record), self._known.marks))
+        return self._known.redaction.text(super().format(record))
 
 
 class RunLog:

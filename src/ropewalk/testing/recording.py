@@ -22,11 +22,12 @@ from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..frozen import dataclass
 from ..journal.journal import APPROVAL, Entry, RunRow
+from ..redaction import Redaction
 from ..runs.steps import too_late
 from ..source import attach, load
 from ..tools.bound import Bound, Rules, bind_route
 from ..tools.route import Args, OnProgress, Route
-from ..values import Json, closest, fresh, replaced
+from ..values import Json, closest, fresh
 
 if TYPE_CHECKING:
     from ..app import Loaded
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _ATTEMPT: Final = re.compile(r"@\d+")
 _TIMED: Final = re.compile(r"^run .+ (took longer than its timeout of )")
 _BACKEND: Final = re.compile(r"^(run: \w+ \S+) \[[^\]]+\]:")
-_SECRET: Final = re.compile(r"\$secret\.(\w+)")
+_SECRET: Final = re.compile(r"\bsecret\.([A-Za-z_]\w*)")
 _KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", "expect")
 _OUTCOMES: Final = ("gives", "fails", "hangs")
 _GIVES: Final = ("tool", "args", "after", *_OUTCOMES)
@@ -75,7 +76,7 @@ class Recording:
     ) -> None:
         self._cut = cut
         self._calls = {path: list(outcomes) for path, outcomes in calls.items()}
-        self._secrets = secrets
+        self._secrets = Redaction(secrets)
         self._made: dict[str, int] = {}
         self.asked: dict[str, list[dict[str, Json]]] = {}
         """The tool and the arguments of every call that was made, by path."""
@@ -102,7 +103,7 @@ class Recording:
         raise NotImplementedError("a recording is bound; by name alone it does not know which call is meant")
 
     def _answer(self, tool: str, args: Args, path: str) -> Mapping[str, Any]:
-        shown: Any = replaced(args, self._secrets)  # as a journal would have them
+        shown: Any = self._secrets.value(args)  # as a journal would have them
         self.asked.setdefault(path, []).append({"tool": tool, "args": fresh(shown)})
         count = self._made[path] = self._made.get(path, 0) + 1
         outcomes = self._calls.get(path, [])
@@ -188,7 +189,7 @@ async def _played(case: Mapping[str, Any], loaded: Loaded, recording: Recording)
     from ..app import App
 
     waits: Mapping[str, Json] = case.get("waits") or {}
-    async with App("memory") as app:
+    async with App("memory", secrets=names_of_secrets(loaded)) as app:
 
         def take(event: Event) -> None:
             if event.kind == "wait.started" and event.path in waits and isinstance(event.data, dict):
@@ -203,10 +204,15 @@ async def _played(case: Mapping[str, Any], loaded: Loaded, recording: Recording)
         return await app.engine.run(job)
 
 
+def names_of_secrets(loaded: Loaded) -> list[str]:
+    """Return the names of the secrets that a definition mentions."""
+    return sorted(set(_SECRET.findall(orjson.dumps(loaded.document).decode())))
+
+
 def stand_ins(loaded: Loaded) -> dict[str, str]:
     """The references to the secrets that a definition names, by what they hold; where this machine does not have one,
     by what stands in for it: a case has none of them."""
-    names = sorted(set(_SECRET.findall(orjson.dumps(loaded.document).decode())))
+    names = names_of_secrets(loaded)
     # Empty is what CI makes of a secret that it was not given.
     held = {name: os.environ.get(name) or f"stand-in for {name}" for name in names}
     os.environ.update(held)

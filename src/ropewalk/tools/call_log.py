@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import orjson
 
-from ..config.secret import MARK, Known, says_secret
+from ..config.secret import Known, says_secret
 from ..errors import OutputValidationFailed
-from ..values import Json, replaced
+from ..redaction import MARK
+from ..values import Json
 from .bound import Bound
 from .raw import RawResult
 from .route import Args, OnProgress
@@ -50,7 +51,7 @@ def logged(bound: Bound, tool_id: str) -> Bound:
 def shown(value: Json) -> str:
     """Write a value as JSON on one line, shortened, without secrets: those that this process knows, and whatever has a
     secret's name."""
-    text = orjson.dumps(replaced(masked(value), Known(os.environ).marks)).decode()
+    text = orjson.dumps(Known(os.environ).redaction.value(masked(value))).decode()
     return text if len(text) <= MAX_LOGGED else text[: MAX_LOGGED - 1] + "…"
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from ..config.secret import MARK, Secrets, secrets_of, without
+from ..config.secret import Secrets, secrets_of, without
 from ..config.variables import fill
 from ..errors import ConfigError, InvalidValue
 from ..errors.foreign import with_type
@@ -130,9 +130,7 @@ class Http:
         """The answer as it is: (content type, body)."""
         async with self._sent(request) as response:
             body = await self._read(response)
-            for secret in self._secrets.named:
-                body = body.replace(secret.encode(), MARK.encode())
-            return response.headers.get("content-type", ""), body
+            return response.headers.get("content-type", ""), self._secrets.out_of_bytes(body)
 
     @asynccontextmanager
     async def lines(self, request: Request) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...check import SECRET, check
 from ...errors import InvalidFlow, NotFound, Problem
-from ...source import Limits, load
+from ...source import Limits, attach, load
 from ...stored import can_be
 from ...values import closest
 from .flow_files import FILE, FlowFiles
@@ -70,8 +72,6 @@ def read(app: App, document: Document) -> Loaded:
         try:
             loaded = app.loaded(text.data, text)
         except InvalidFlow as error:
-            from ...source import attach
-
             wrong = InvalidFlow(attach(error.problems, text), error.flow)
             wrong.file = text
             raise wrong from None
@@ -80,4 +80,17 @@ def read(app: App, document: Document) -> Loaded:
     if loaded.compiled.local:
         said = f"an {loaded.kind} names files of its directory; run it with `ropewalk run`, or as a flow of the project"
         raise InvalidFlow([Problem(path="kind", message=said)])
+    _check_secrets(app, loaded)
     return loaded
+
+
+def _check_secrets(app: App, loaded: Loaded) -> None:
+    """Raise InvalidFlow for a document that reads secrets which are not allowed over HTTP."""
+    if "secret" not in loaded.flow.body.roots:
+        return
+    found = check(loaded.flow, secrets=app.http_secrets).problems
+    refused = [problem for problem in found if problem.keyword == SECRET]
+    if refused:
+        said = "a definition that is sent over HTTP may not read it; add its name to `http` under [secrets]"
+        told = [replace(one, message=f"{one.message.partition(' ')[0]}: {said}", suggestion=None) for one in refused]
+        raise InvalidFlow(attach(told, loaded.file))

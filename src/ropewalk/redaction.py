@@ -1,0 +1,240 @@
+"""Redaction: take known secrets out of texts and JSON values before anything writes them down.
+
+A secret is recognised as it is, and as JSON, Python, percent-encoding and base64 spell it. Occurrences that overlap are
+removed together, the longest first, so no part of one stays behind. No mark contains a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import quote, quote_plus
+
+import orjson
+
+from .values import Json
+
+MARK: Final = "***"
+_NESTED: Final = 3
+"""How often JSON text may be inside JSON text for a secret in it to be found."""
+_SHORTEST_ENCODED: Final = 6
+"""Shorter secrets are not looked for in base64, where a few letters are found everywhere."""
+_SHORTEST_CUT: Final = 8
+"""How much of a secret has to be there for it to be found where a text was cut off."""
+_CUTS: Final = ("…", "...")
+
+
+class _Needle(NamedTuple):
+    """A text to look for. `before` and `after` count the letters around it that hold a part of the secret, too."""
+
+    text: str
+    name: str
+    before: int = 0
+    after: int = 0
+
+
+class Redaction:
+    """The secrets that a run or a process knows, and what stands in the place of each.
+
+    Args:
+        marks: By the text of each secret, the mark that replaces it. A mark that would contain a secret becomes `***`.
+    """
+
+    __slots__ = ("_groups", "_marks", "_needles", "_safe")
+
+    def __init__(self, marks: Mapping[str, str] | None = None) -> None:
+        self._marks: dict[str, str] = {}
+        self._needles: list[_Needle] = []
+        self._groups: dict[str, list[_Needle]] = {}  # by how they begin: most texts hold no such beginning
+        self._safe: dict[str, str] = {}
+        for secret, mark in (marks or {}).items():
+            self.add(secret, mark)
+
+    def __bool__(self) -> bool:
+        return bool(self._needles)
+
+    def add(self, secret: str, mark: str) -> None:
+        """Redact this secret, too, from now on. An empty text is no secret."""
+        if not secret or secret in self._marks:
+            return
+        self._marks[secret] = mark
+        known = {needle.text for needle in self._needles}
+        self._needles += [needle for needle in _needles(secret) if needle.text not in known]
+        self._groups = {}
+        for needle in self._needles:
+            self._groups.setdefault(needle.text[:_SHORTEST_CUT], []).append(needle)
+        self._safe = {secret: self._without_secrets(mark) for secret, mark in self._marks.items()}
+
+    def _without_secrets(self, mark: str) -> str:
+        """The mark itself, or the first of `***` and nothing that contains no secret."""
+        return next((safe for safe in (mark, MARK) if not any(n.text in safe for n in self._needles)), "")
+
+    def finds(self, text: str) -> bool:
+        """Return True if the text contains a secret in any spelling."""
+        return any(needle.text in text for needle in self._needles)
+
+    def text(self, text: str) -> str:
+        """Return the text with a mark in the place of every secret."""
+        found = self._spans(text)
+        if not found:
+            return text
+        redacted = self._marked(text, found, self._safe)
+        # A mark and the letters beside it can spell a secret. Without marks the text only gets shorter, so this ends.
+        while self.finds(redacted):
+            redacted = self._marked(redacted, self._spans(redacted), {})
+        return redacted
+
+    def value(self, value: Json) -> Json:
+        """Return a JSON value without any secret in its texts and keys."""
+        kind = type(value)
+        if kind is str:
+            return self.text(value)
+        if kind is list:
+            return [self.value(item) for item in value]
+        if kind is dict:
+            return {self.text(key): self.value(item) for key, item in value.items()}
+        return value
+
+    def secret_in(self, value: Json) -> str | None:
+        """Return the mark of a secret that a JSON value contains in its texts or keys, or None."""
+        return self._first_in(value, self._needles)
+
+    def escaped_in(self, value: Json) -> str | None:
+        """Return the mark of a secret that a value contains in its deepest JSON spelling, or None.
+
+        Written as JSON once more, nobody would recognise that secret.
+        """
+        deepest = [needle for secret in self._marks for needle in _deepest(secret)]
+        return self._first_in(value, deepest) if deepest else None
+
+    def _first_in(self, value: Json, needles: list[_Needle]) -> str | None:
+        stack = [value]
+        while stack:
+            item = stack.pop()
+            kind = type(item)
+            if kind is list:
+                stack += item
+            elif kind is dict:
+                stack += item
+                stack += item.values()
+            elif kind is str:
+                for needle in needles:
+                    if needle.text in item:
+                        return self._safe[needle.name] or MARK
+        return None
+
+    def _spans(self, text: str) -> list[tuple[int, int, str]]:
+        """Where secrets are in the text, each with the secret; those of one spelling that overlap are one span."""
+        found: list[tuple[int, int, str]] = []
+        cut: list[tuple[int, int, str]] = []
+        for beginning, needles in self._groups.items():
+            if beginning in text:
+                for needle in needles:
+                    found += _occurrences(needle, text)
+                    cut += _cut_off(needle, text)
+        # Of two at one place the one that is there as a whole comes first: sorting keeps their order.
+        return sorted(found + cut, key=lambda span: (span[0], -span[1]))
+
+    def _marked(self, text: str, spans: list[tuple[int, int, str]], marks: Mapping[str, str]) -> str:
+        """The text with the marks of the spans; one inside another has none, those that overlap have theirs in turn."""
+        parts: list[str] = []
+        end = 0
+        for start, stop, secret in spans:
+            if stop <= end:
+                continue
+            if start > end or not parts:
+                parts.append(text[end:start])
+            parts.append(marks.get(secret, ""))
+            end = stop
+        parts.append(text[end:])
+        return "".join(parts)
+
+
+@lru_cache(256)
+def _needles(secret: str) -> tuple[_Needle, ...]:
+    return tuple({needle.text: needle for needle in reversed([*_spelled(secret)])}.values())
+
+
+def _spelled(secret: str) -> Iterator[_Needle]:
+    yield _Needle(secret, secret)
+    for text in _as_json(secret):
+        yield _Needle(text, secret)
+    # As `repr` writes it, alone and in a text that has both kinds of quotes.
+    yield _Needle(repr(secret)[1:-1], secret)
+    yield _Needle(repr("'\"" + secret)[4:-1], secret)
+    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield _Needle(quoted, secret)
+        yield _Needle(_lower_hex(quoted), secret)
+    yield from _as_base64(secret)
+
+
+def _as_json(secret: str) -> Iterator[str]:
+    """Inside JSON text, inside JSON text in JSON text and so on; with letters beyond ASCII escaped and not."""
+    plain = ascii_only = secret
+    for _ in range(_NESTED):
+        plain, ascii_only = orjson.dumps(plain)[1:-1].decode(), json.dumps(ascii_only)[1:-1]
+        yield plain
+        yield ascii_only
+
+
+def _deepest(secret: str) -> Iterator[_Needle]:
+    """The deepest spellings of a secret that JSON escapes; none for one that is the same everywhere."""
+    *_, plain, ascii_only = _as_json(secret)
+    for text in dict.fromkeys((plain, ascii_only)):
+        if text != secret and orjson.dumps(text)[1:-1].decode() != text:
+            yield _Needle(text, secret)
+
+
+def _lower_hex(quoted: str) -> str:
+    head, *rest = quoted.split("%")
+    return "".join([head, *(f"%{part[:2].lower()}{part[2:]}" for part in rest)])
+
+
+def _as_base64(secret: str) -> Iterator[_Needle]:
+    """The letters that encode nothing but the secret, at each of the three places where it can begin in its group."""
+    data = secret.encode("utf-8", "surrogatepass")
+    if len(data) < _SHORTEST_ENCODED:
+        return
+    for offset, first in ((0, 0), (1, 2), (2, 3)):
+        length = (offset + len(data)) * 8 // 6
+        after = 1 if (offset + len(data)) % 3 else 0
+        for encoded in (base64.b64encode, base64.urlsafe_b64encode):
+            letters = encoded(b"\0" * offset + data).decode()[first:length]
+            yield _Needle(letters, secret, min(offset, 1), after)
+
+
+def _occurrences(needle: _Needle, text: str) -> list[tuple[int, int, str]]:
+    spans: list[tuple[int, int, str]] = []
+    at = text.find(needle.text)
+    while at >= 0:
+        start, stop = max(0, at - needle.before), min(len(text), at + len(needle.text) + needle.after)
+        if spans and start < spans[-1][1]:
+            start = spans.pop()[0]
+        spans.append((start, stop, needle.name))
+        at = text.find(needle.text, at + 1)
+    return spans
+
+
+def _cut_off(needle: _Needle, text: str) -> Iterator[tuple[int, int, str]]:
+    """Beginnings of a secret at the end of the text, and before the dots that say that something was left out."""
+    if len(needle.text) <= _SHORTEST_CUT:
+        return
+    for end in _ends(text):
+        at = text.find(needle.text[:_SHORTEST_CUT], max(0, end - len(needle.text)), end)
+        while at >= 0:
+            if needle.text.startswith(text[at:end]):
+                yield at, end, needle.name
+                break
+            at = text.find(needle.text[:_SHORTEST_CUT], at + 1, end)
+
+
+def _ends(text: str) -> Iterator[int]:
+    yield len(text)
+    for cut in _CUTS:
+        at = text.find(cut)
+        while at >= 0:
+            yield at
+            at = text.find(cut, at + 1)
