@@ -74,7 +74,7 @@ def result(outcome: Mapping[str, Any], size: int = RESULT_SIZE) -> dict[str, Any
         return {"content": _cut(_text(error), size), "is_error": True}
     parts = outcome.get("content")
     if isinstance(parts, list):
-        blocks = _within([_block(part) for part in parts if isinstance(part, (Mapping, str))], size)
+        blocks = _within([block_of_part(part) for part in parts if isinstance(part, (Mapping, str))], size)
         return {"content": blocks or NO_TEXT}
     value = outcome.get("value")
     if found := _shown(value):
@@ -90,9 +90,9 @@ def _shown(value: Json) -> list[dict[str, Any]]:
         return []
     listed = value if isinstance(value, list) else [value]
     if all(isinstance(item, str) or about_of(item) is not None for item in listed):
-        return [_block(item) for item in listed]
+        return [block_of_part(item) for item in listed]
     once = {orjson.dumps(about): about for about in inside}
-    return [_said(_text(value)), *(_block(to_mcp(about)) for about in once.values())]
+    return [_said(_text(value)), *(block_of_part(to_mcp(about)) for about in once.values())]
 
 
 def _text(value: Json) -> str:
@@ -119,7 +119,7 @@ def _within(blocks: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
     return found
 
 
-def _block(part: Mapping[str, Any] | str) -> dict[str, Any]:
+def block_of_part(part: Mapping[str, Any] | str) -> dict[str, Any]:
     """One part of a result: a text, a part of content, or a content block of MCP."""
     if isinstance(part, str):
         return _said(part or NO_TEXT)
