@@ -42,7 +42,9 @@ _MAGIC: Final = (
 )
 
 
-def clean_blocks(content: Any, role: str, place: str, note: Note, refused: Collection[str] = ()) -> list[dict[str, Any]]:
+def clean_blocks(
+    content: Any, role: str, place: str, note: Note, refused: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Return the content of a message as blocks that the API accepts.
 
     Args:

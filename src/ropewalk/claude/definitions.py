@@ -47,6 +47,8 @@ class Cards:
 
     cards: tuple[Card, ...]
     notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """The ids of tools that the API cannot take."""
 
     def named(self, name: Json) -> Card | None:
         """The tool of this name; None where the model has made one up."""
@@ -61,11 +63,12 @@ def cards_of(tools: Iterable[Tool]) -> Cards:
     """Every tool with its definition, in the order given."""
     listed = list({tool.id: tool for tool in tools}.values())
     names = safe_names(listed)
-    cards, notes = [], []
+    cards, notes, left_out = [], [], []
     for tool in listed:
         schema, said = input_schema(tool.input_schema)
         notes += [f"{tool.id}: {note}" for note in said]
         if schema is None:
+            left_out.append(tool.id)
             continue
         hint = schema.pop("", None)
         text = "\n\n".join(text for text in (tool.description, hint) if text and text.strip()) or tool.display_name
@@ -77,7 +80,7 @@ def cards_of(tools: Iterable[Tool]) -> Cards:
             "input_schema": schema,
         }
         cards.append(Card(names[tool.id], tool.id, definition, not tool.has_side_effects))
-    return Cards(tuple(cards), tuple(notes))
+    return Cards(tuple(cards), tuple(notes), tuple(left_out))
 
 
 def safe_names(tools: Sequence[Tool]) -> dict[str, str]:

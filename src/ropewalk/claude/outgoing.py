@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import orjson
 
+from ..dialects.agent_blocks import EMPTY
 from ..values import Json
 from .blocks import Note, clean_blocks
 from .definitions import checked_definition
 from .model import Request
-from .pairs import EMPTY, ordered
+from .pairs import ordered
 
 MOST_MARKS: Final = 4
 """Blocks with `cache_control` that the API accepts in one request."""
@@ -122,7 +123,9 @@ def _limit_marks(tools: list[dict[str, Any]], messages: list[dict[str, Any]], no
         short = short or holder["cache_control"].get("ttl") != "1h"
 
 
-def _marks_in(block: dict[str, Any], place: str, marked: list[tuple[str, dict[str, Any]]], note: Note) -> dict[str, Any]:
+def _marks_in(
+    block: dict[str, Any], place: str, marked: list[tuple[str, dict[str, Any]]], note: Note
+) -> dict[str, Any]:
     """A copy of the block in which each mark can be taken away; invalid ones already are."""
     block = dict(block)
     inner = block.get("content")
@@ -147,9 +150,7 @@ def _marks_in(block: dict[str, Any], place: str, marked: list[tuple[str, dict[st
 
 def _options(request: Request, tools: Sequence[Mapping[str, Any]], note: Note) -> dict[str, Json]:
     options: dict[str, Any] = dict(request.options)
-    thinking = options.get("thinking")
-    if isinstance(thinking, Mapping) and thinking.get("type") == "enabled":
-        _limit_thinking(options, thinking, request.max_tokens, note)
+    options = limit_thinking(options, request.max_tokens, note)
     choice = options.get("tool_choice")
     if isinstance(choice, Mapping):
         options["tool_choice"] = _choice(choice, tools, options.get("thinking"), note)
@@ -163,7 +164,11 @@ def _options(request: Request, tools: Sequence[Mapping[str, Any]], note: Note) -
     return options
 
 
-def _limit_thinking(options: dict[str, Any], thinking: Mapping[str, Any], most: int | None, note: Note) -> None:
+def limit_thinking(options: dict[str, Any], most: int | None, note: Note = lambda place, what: None) -> dict[str, Any]:
+    """Return options in which the budget for thinking is one that the API accepts beside `most` tokens of answer."""
+    thinking = options.get("thinking")
+    if not isinstance(thinking, Mapping) or thinking.get("type") != "enabled":
+        return options
     budget = thinking.get("budget_tokens")
     if not isinstance(budget, int) or budget < LEAST_THINKING:
         note("thinking", f"its budget must be at least {LEAST_THINKING:,} tokens; {LEAST_THINKING:,} was sent")
@@ -173,9 +178,8 @@ def _limit_thinking(options: dict[str, Any], thinking: Mapping[str, Any], most: 
         note("thinking", f"its budget must be below max_tokens; {budget:,} was sent")
     if budget < LEAST_THINKING:
         note("thinking", f"max_tokens leaves less than {LEAST_THINKING:,} tokens for it; it was left out")
-        del options["thinking"]
-        return
-    options["thinking"] = {**thinking, "budget_tokens": budget}
+        return {key: value for key, value in options.items() if key != "thinking"}
+    return {**options, "thinking": {**thinking, "budget_tokens": budget}}
 
 
 def _choice(
@@ -234,4 +238,4 @@ def _valid(value: Any, place: str, note: Note) -> Any:
     return value
 
 
-__all__ = ["sendable"]
+__all__ = ["limit_thinking", "sendable"]

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ..dialects.agent_blocks import EMPTY
 from .blocks import Note
 
-EMPTY: Final = "(empty message)"
 UNANSWERED: Final = "not called: this call has no result in the conversation"
 _ID: Final = r"[A-Za-z0-9_-]{1,128}"
 _NAME: Final = r"[A-Za-z0-9_-]{1,128}"

@@ -20,6 +20,8 @@ IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LARGEST_FILE: Final = 5_000_000
 """Characters of base64 that a picture or a document may have."""
 NO_TEXT: Final = "(no output)"
+EMPTY: Final = "(empty message)"
+"""What is sent for a message without content; the API refuses one that is blank."""
 
 
 def rendered(
@@ -38,7 +40,7 @@ def rendered(
             if blocks:
                 found.append({"role": role, "content": blocks})
         else:
-            found.append({"role": role, "content": _text(content) or " "})
+            found.append({"role": role, "content": _text(content)})
     return "\n\n".join(system), found
 
 

@@ -353,7 +353,6 @@ def _meta() -> Any:
     return native.Draft202012Validator({"$ref": "https://json-schema.org/draft/2020-12/schema"})
 
 
-
 def _repair(schema: dict[str, Any], lost: list[str]) -> dict[str, Any] | None:
     """Drop every keyword that the meta-schema refuses; None when that does not end."""
     for _ in range(_MOST_REPAIRS):
