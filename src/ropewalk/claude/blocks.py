@@ -33,7 +33,7 @@ _FIELDS: Final = {
 _MARKED: Final = ("text", "image", "document", "search_result", "tool_result", "tool_use")
 _OF_USERS: Final = ("text", "image", "document", "search_result", "tool_result", "container_upload")
 _IN_RESULTS: Final = ("text", "image", "document", "search_result", "tool_reference")
-_NOT_OF_ASSISTANTS: Final = ("image", "document", "tool_result", "search_result", "audio", "resource", "resource_link")
+_NOT_OF_ASSISTANTS: Final = (*_OF_USERS[1:], "tool_reference", "audio", "resource", "resource_link")
 _OF_MCP: Final = ("image", "audio", "resource", "resource_link")
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from ..errors import UnsupportedSchema
 from ..frozen import dataclass
 from ..values import Json
+from . import Schema, compile_schema
 
 Path: TypeAlias = tuple[str | int, ...]
 _MAPS: Final = {
@@ -35,6 +37,7 @@ _OTHER_TYPES: Final = {
     "dict": "object", "map": "object", "none": "null", "nil": "null",
 }  # fmt: skip
 _SIBLINGS_IGNORED: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
+_KNOWN: Final = "json-schema.org/"
 _DEEPEST: Final = 200
 _MOST_REPAIRS: Final = 100
 
@@ -67,6 +70,28 @@ def modern_schema(schema: Mapping[str, Json]) -> Modern:
         return Modern(None, tuple(writer.lost), writer.old)
     repaired = _repair(made, writer.lost)
     return Modern(repaired, tuple(dict.fromkeys(writer.lost)), writer.old)
+
+
+def compile_any_draft(schema: Json) -> Schema:
+    """Compile a schema, also one of a draft before draft-07 or one that mixes the words of several drafts.
+
+    Args:
+        schema: The schema, an object or a boolean.
+
+    Returns:
+        The compiled schema; of an older draft, that of its conversion.
+
+    Raises:
+        UnsupportedSchema: It is not a schema, or cannot be converted without a loss.
+    """
+    try:
+        return compile_schema(schema)
+    except UnsupportedSchema:
+        dialect = schema.get("$schema", _KNOWN) if isinstance(schema, dict) else ""
+        modern = modern_schema(schema) if isinstance(schema, dict) and _KNOWN in str(dialect) else None
+        if modern is None or modern.schema is None or modern.lost:
+            raise
+        return compile_schema(modern.schema)
 
 
 def refs_in(node: Any) -> Iterator[str]:
