@@ -252,9 +252,9 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
                 yield f"{at}.input_schema: {ref} does not resolve"
 
 
-def _references(node: Any) -> Iterator[Any]:
+def _references(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
-        if "$ref" in node and not isinstance(node["$ref"], dict):
+        if isinstance(node.get("$ref"), str):
             yield node["$ref"]
         for key, inner in node.items():
             if key not in ("const", "enum", "default", "examples"):
@@ -264,8 +264,8 @@ def _references(node: Any) -> Iterator[Any]:
             yield from _references(inner)
 
 
-def _leads_somewhere(ref: Any, at: Any) -> bool:
-    if not isinstance(ref, str) or not ref.startswith("#"):
+def _leads_somewhere(ref: str, at: Any) -> bool:
+    if not ref.startswith("#"):
         return False
     for step in ref.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")

@@ -6,6 +6,7 @@ function of the body that returns the message of a 400, or None.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable
@@ -68,7 +69,7 @@ class StrictApi:
             "usage": {"input_tokens": 10, "output_tokens": 5},
         }
 
-    def _handler(stand) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - self is the handler's own
+    def _handler(stand) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -82,7 +83,8 @@ class StrictApi:
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data)
+                with contextlib.suppress(ConnectionError):  # the client may be dead
+                    self.wfile.write(data)
 
             def log_message(self, *args: object) -> None:
                 return

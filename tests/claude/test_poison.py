@@ -170,7 +170,10 @@ CONVERSATIONS: dict[str, tuple[list[Any], str]] = {
     "the assistant first": ([assistant("b"), user("a")], "messages[0]"),
     "one role twice": ([user("a"), user("b"), assistant("c"), assistant("d"), user("e")], ""),
     "another role": ([user("a"), {"role": "tool", "content": "b"}], "messages[1]"),
-    "a system prompt in the middle": ([user("a"), {"role": "system", "content": "Be brief."}, user("b")], "messages[1]"),
+    "a system prompt in the middle": (
+        [user("a"), {"role": "system", "content": "Be brief."}, user("b")],
+        "messages[1]",
+    ),
     "a blank system prompt": ([{"role": "system", "content": "  "}, user("a")], "system"),
     "white space at the end": ([user("a"), assistant("The answer is ")], "messages[1]"),
     "nothing but white space at the end": ([user("a"), assistant("b"), user("c"), assistant(" ")], "messages[3]"),
@@ -201,7 +204,10 @@ CONVERSATIONS: dict[str, tuple[list[Any], str]] = {
     ),
     "an empty text in a result": ([user("a"), assistant(USE), user({**RESULT, "content": [text("")]})], ""),
     "a number as a result": ([user("a"), assistant(USE), user({**RESULT, "content": 5})], "messages[2].content[0]"),
-    "unsigned thinking": ([user("a"), assistant({"type": "thinking", "thinking": "b"}, text("c")), user("d")], "messages[1]"),
+    "unsigned thinking": (
+        [user("a"), assistant({"type": "thinking", "thinking": "b"}, text("c")), user("d")],
+        "messages[1]",
+    ),
     "an image that is not base64": ([user(image("not base64!"))], "messages[0].content[0]"),
     "an empty image": ([user(image(""))], "messages[0].content[0]"),
     "an image without data": ([user(image(None))], "messages[0].content[0]"),
@@ -213,10 +219,10 @@ CONVERSATIONS: dict[str, tuple[list[Any], str]] = {
     "an image too large": ([user(image(PNG + "A" * (6 << 20)))], "messages[0].content[0]"),
     "an image of MCP": ([user({"type": "image", "data": PNG, "mimeType": "image/png"})], "messages[0].content[0]"),
     "audio": ([user({"type": "audio", "data": PNG, "mimeType": "audio/wav"})], "messages[0].content[0]"),
-    "an address that is none": ([user({"type": "image", "source": {"type": "url", "url": "file:///etc"}})], "messages[0]"),
+    "a file as an address": ([user({"type": "image", "source": {"type": "url", "url": "file:///a"}})], "messages[0]"),
     "an image of the assistant": ([user("a"), assistant(image(PNG)), user("b")], "messages[1].content[0]"),
     "a PDF that is not base64": ([user(pdf("%PDF-1.4"))], "messages[0].content[0]"),
-    "an empty document": ([user({"type": "document", "source": {"type": "text", "data": ""}})], "messages[0].content[0]"),
+    "an empty document": ([user({"type": "document", "source": {"type": "text", "data": ""}})], "messages[0]"),
     "an image in a result": (
         [user("a"), assistant(USE), user({**RESULT, "content": [image("%"), text("b")]})],
         "messages[2].content[0].content[0]",
@@ -279,7 +285,11 @@ def test_options_are_sent_as_the_api_accepts_them(kind: str) -> None:
 def test_lone_surrogates_reach_nobody() -> None:
     broken = "a\ud800b"
     request = Request(
-        messages=[user(broken), assistant(text(broken), {**USE, "input": {broken: broken}}), user({**RESULT, "content": broken})],
+        messages=[
+            user(broken),
+            assistant(text(broken), {**USE, "input": {broken: broken}}),
+            user({**RESULT, "content": broken}),
+        ],
         system=broken,
         tools=[{"name": "look", "description": broken, "input_schema": {"type": "object", "title": broken}}],
         options={"stop_sequences": [broken]},
@@ -349,7 +359,8 @@ PARTS = st.one_of(
 BLOCKS = st.one_of(
     PARTS,
     st.builds(lambda i, n, a, m: {"type": "tool_use", "id": i, "name": n, "input": a, **m},
-              IDS, st.sampled_from(["look", "a.b", "", "n" * 300]), st.sampled_from([{}, None, "x", {"a": "\udfff"}]), MARKS),
+              IDS, st.sampled_from(["look", "a.b", "", "n" * 300]),
+              st.sampled_from([{}, None, "x", {"a": "\udfff"}]), MARKS),
     st.builds(lambda i, c, e, m: {"type": "tool_result", "tool_use_id": i, "content": c, "is_error": e, **m},
               IDS, st.one_of(TEXTS, st.none(), st.lists(PARTS, max_size=3)), st.booleans(), MARKS),
     st.builds(lambda t, s: {"type": "thinking", "thinking": t, "signature": s}, TEXTS, st.sampled_from(["", "s"])),
@@ -387,8 +398,15 @@ TOOLS = st.lists(
     ),
     max_size=3,
 )
-CHOICES = st.sampled_from([{}, {"tool_choice": {"type": "any"}}, {"tool_choice": {"type": "tool", "name": "look"}},
-                           {"thinking": {"type": "enabled", "budget_tokens": 99_999}}, {"stop_sequences": [" "]}])  # fmt: skip
+CHOICES = st.sampled_from(
+    [
+        {},
+        {"tool_choice": {"type": "any"}},
+        {"tool_choice": {"type": "tool", "name": "look"}},
+        {"thinking": {"type": "enabled", "budget_tokens": 99_999}},
+        {"stop_sequences": [" "]},
+    ]
+)
 
 
 @given(MESSAGES, TOOLS, TEXTS, CHOICES)
