@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,3 +109,15 @@ def test_invalid_requests_are_refused(invalid: dict[str, Any], said: str) -> Non
     except (TypeError, KeyError):  # a shape that the rules cannot read is refused by the types
         pytest.fail("the judge itself failed")
     assert any(said in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("page", ["claude.md", "security.md"])
+def test_every_test_that_a_page_names_exists(page: str) -> None:
+    tests = Path(__file__).parents[1]
+    named = set(re.findall(r"`(test_\w+)`", (tests.parent / "docs" / page).read_text()))
+    files = [path for path in tests.rglob("test_*.py") if "node_modules" not in path.parts]
+    there = {
+        name for path in files for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert named
+    assert not named - there - {path.stem for path in files}

@@ -275,10 +275,9 @@ def _base64(data: Any) -> str | None:
     """The data as plain base64: without line breaks, and without the beginning of a data URL."""
     if not isinstance(data, str):
         return None
-    if data.startswith("data:"):
-        data = data.partition(",")[2]
+    text: str = data.partition(",")[2] if data.startswith("data:") else data
     try:
-        raw = data.encode("ascii")
+        raw = text.encode("ascii")
         if not raw:
             return None
         try:
@@ -289,7 +288,7 @@ def _base64(data: Any) -> str | None:
             return b64encode(binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)).decode()
     except (binascii.Error, ValueError):
         return None
-    return data
+    return text
 
 
 def _media_type(data: str) -> str | None:

@@ -303,7 +303,8 @@ class _Writer:
         from urllib.parse import unquote
 
         at: Any = self.root
-        kind, made = "schema", []
+        kind = "schema"
+        made: list[str] = []
         for raw in pointer.split("/")[1:]:
             step = unquote(raw).replace("~1", "/").replace("~0", "~")
             if isinstance(at, list):
