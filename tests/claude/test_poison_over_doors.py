@@ -1,4 +1,4 @@
-"""Agents that a stranger starts over HTTP or MCP: whatever input the doors send through, the API gets valid requests."""
+"""Agents that a stranger starts over HTTP or MCP: whatever input comes through, the API gets valid requests."""
 
 from __future__ import annotations
 

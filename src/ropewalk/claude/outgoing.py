@@ -94,7 +94,7 @@ def _tools(tools: Sequence[Mapping[str, Any]], note: Note) -> list[dict[str, Any
     return list(found.values())
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _definition(raw: bytes) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     return checked_definition(orjson.loads(raw))
 

@@ -7,6 +7,7 @@ Consecutive messages of one role are one message to the API, so they are joined 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -55,14 +56,15 @@ def _joined(messages: Sequence[Message]) -> list[Message]:
         if not message["content"]:
             continue
         if found and found[-1]["role"] == message["role"]:
-            found[-1] = {**found[-1], "content": [*found[-1]["content"], *message["content"]], "plain": False}
+            found[-1]["content"] += message["content"]
+            found[-1]["plain"] = False
         else:
-            found.append(message)
+            found.append({**message, "content": list(message["content"])})
     return found
 
 
 def _paired(messages: list[Message], note: Note) -> list[Message]:
-    used: set[str] = set()
+    used: dict[str, int] = {}  # ids of calls, and the number that the next one like it gets
     waiting: list[tuple[str, str]] = []  # calls of the message before: their ids as given, and as sent
     found: list[Message] = []
     for message in messages:
@@ -79,7 +81,7 @@ def _paired(messages: list[Message], note: Note) -> list[Message]:
     return found
 
 
-def _calls(content: list[Any], place: str, used: set[str], note: Note) -> tuple[list[Any], list[tuple[str, str]]]:
+def _calls(content: list[Any], place: str, used: dict[str, int], note: Note) -> tuple[list[Any], list[tuple[str, str]]]:
     """The blocks of the assistant, with calls that have a valid id of their own, a name and an object as input."""
     made: list[Any] = []
     waiting: list[tuple[str, str]] = []
@@ -98,17 +100,18 @@ def _calls(content: list[Any], place: str, used: set[str], note: Note) -> tuple[
         if not isinstance(input, dict):
             note(place, f"the input of the call {name} is not an object; it was left out")
             input = {}
-        used.add(id)
+        used.setdefault(id, 1)
         waiting.append((given, id))
         made.append({**block, "id": id, "name": name, "input": input})
     return made, waiting
 
 
-def _new_id(given: str, used: set[str]) -> str:
+def _new_id(given: str, used: dict[str, int]) -> str:
     base = re.sub(r"[^A-Za-z0-9_-]", "_", given)[:100] or "call"
-    number = 1
+    number = used.get(base, 1)
     while f"{base}_{number}" in used:
         number += 1
+    used[base] = number + 1
     return f"{base}_{number}"
 
 
@@ -116,19 +119,21 @@ def _answers(content: list[Any], waiting: list[tuple[str, str]], place: str, not
     """The blocks of the user: first one result for each call, in their order, then everything else."""
     results: dict[str, Any] = {}
     rest: list[Any] = []
-    left = list(waiting)
+    left: dict[str, deque[str]] = {}  # of one id there may be several calls
+    for given, id in waiting:
+        left.setdefault(given, deque()).append(id)
     for block in content:
         if block["type"] != "tool_result":
             rest.append(block)
             continue
-        match = next((pair for pair in left if pair[0] == block["tool_use_id"]), None)
-        if match is None:
+        open_calls = left.get(block["tool_use_id"])
+        if not open_calls:
             note(place, f"the result {block['tool_use_id']!r} belongs to no call before it; its text was sent")
             rest += _orphan(block)
             continue
-        left.remove(match)
-        results[match[1]] = {**block, "tool_use_id": match[1]}
-    for given, _ in left:
+        id = open_calls.popleft()
+        results[id] = {**block, "tool_use_id": id}
+    for given in (given for given, ids in left.items() if ids):
         note(place, f"the call {given!r} has no result; it was answered as not called")
     return [*(results.get(id) or _unanswered(id) for _, id in waiting), *rest]
 

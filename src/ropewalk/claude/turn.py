@@ -95,6 +95,7 @@ class Turns(Routed):
         tell = _listener.get()
         cards = self.cards(tools)
         refused = list((totals or {}).get("refused", ()))
+        _check_messages(messages)
         if totals is None and _blank(messages):
             raise ModelError("the prompt is empty: nothing was asked")
         request, notes = sendable(_request(options, cards, messages, trace, refused), parts(refused, "block"))
@@ -163,9 +164,17 @@ def _failure(error: ModelError, refused: Sequence[Mapping[str, Any]]) -> ModelEr
     return error if why is None else ModelError(why, status=error.status, part=error.part)
 
 
+def _check_messages(messages: Sequence[Any]) -> None:
+    """Raise ModelError for a message that is not an object; nothing could be said of who wrote it."""
+    for i, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            kind = {"str": "a string", "list": "a list", "NoneType": "null"}.get(type(message).__name__, "a number")
+            raise ModelError(f"messages[{i}] must be an object with role and content, not {kind}")
+
+
 def _blank(messages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether there is no question in a conversation that begins."""
-    said = [message.get("content") for message in messages if message.get("role") == "user"]
+    said = [message.get("content") for message in messages if message.get("role") not in ("assistant", "system")]
     return all(content in (None, []) or (isinstance(content, str) and not content.strip()) for content in said)
 
 
