@@ -410,7 +410,7 @@ CHOICES = st.sampled_from(
 
 
 @given(MESSAGES, TOOLS, TEXTS, CHOICES)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_any_request_becomes_one_that_the_api_accepts(
     messages: list[Any], tools: list[Any], system: str, options: dict[str, Any]
 ) -> None:
