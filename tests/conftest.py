@@ -12,10 +12,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import fork_server
+from claude import judged
+from claude.judged import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
 from faults.tally import counts, pytest_addoption, pytest_configure, rounds
 from postgres_server import NoPostgres, PostgresServer, fresh
 
 __all__ = ["counts", "pytest_addoption", "pytest_configure", "rounds"]  # of the fault campaign
+__all__ += ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]  # of judged requests
 
 # Derandomised on CI, so that a red run is red again at home; searching further on demand.
 _SLOW_MACHINE = [HealthCheck.too_slow]
@@ -29,6 +32,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test never reads or writes the developer's own store."""
     monkeypatch.delenv("ROPEWALK_STORE", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _valid_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test asks a model for what the Messages API would refuse."""
+    problems = judged.watch(monkeypatch)
+    yield
+    assert not problems, "\n".join(problems)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ import pytest
 
 from ropewalk.claude import ClaudeClient, Settings
 
-from .wire import StandIn, check_body
+from .judged import check
+from .wire import StandIn
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +24,7 @@ def api(_stand_in: StandIn) -> Iterator[StandIn]:
     _stand_in.reset()
     yield _stand_in
     for body in _stand_in.bodies:
-        check_body(body)
+        check(body)
 
 
 @pytest.fixture

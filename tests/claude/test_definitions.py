@@ -240,4 +240,4 @@ def test_messages_without_content_are_not_sent() -> None:
         [],
     )
     assert system == "Be brief."
-    assert sent == [{"role": "user", "content": '{"rows":[1]}'}, {"role": "user", "content": " "}]
+    assert sent == [{"role": "user", "content": '{"rows":[1]}'}, {"role": "user", "content": ""}]

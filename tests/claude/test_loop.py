@@ -67,6 +67,24 @@ def test_a_model_that_never_stops_comes_to_a_limit(limit: dict[str, Any], reason
     assert len(model.requests) == rounds
 
 
+@pytest.mark.parametrize(("at_once", "most", "made"), [(4, 5, 4), (4, 8, 8), (4, 3, 0), (1, 5, 5), (3, 7, 6)])
+def test_calls_of_one_turn_are_counted_together(at_once: int, most: int, made: int) -> None:
+    """A turn whose calls would pass the limit makes none of them."""
+    ran: list[str] = []
+
+    @tool
+    async def act_once(what: str) -> str:
+        """Does something."""
+        ran.append(what)
+        return what
+
+    def turn(request: Any) -> list[Any]:
+        return [wants("act_once", {"what": f"{len(request.messages)}.{n}"}) for n in range(at_once)]
+
+    done = talk(ScriptedModel(turn), tools=[act_once], max_calls=most)
+    assert (len(ran), len(done.trace), done.stop_reason) == (made, made, "max_calls")
+
+
 def test_usage_and_cost_are_those_of_all_rounds() -> None:
     usage = {"input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 50}
     done = talk(ScriptedModel(wants("look", {"at": "a"}), "done", usage=usage, cost=0.25), tools=[look])

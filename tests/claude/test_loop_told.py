@@ -28,6 +28,14 @@ def test_what_is_no_prompt_is_refused_before_anything_is_asked(prompt: Any, erro
     assert not model.requests
 
 
+@pytest.mark.parametrize(("message", "kind"), [("hi", "a string"), (None, "null"), ([], "a list"), (5, "a number")])
+def test_a_message_that_is_not_an_object_is_named(message: Any, kind: str) -> None:
+    model = ScriptedModel("never")
+    with pytest.raises(CompletionFailed, match=rf"messages\[1\] must be an object with role and content, not {kind}$"):
+        asyncio.run(complete_with_tools(messages=[{"role": "user", "content": "a"}, message], client=model))
+    assert not model.requests
+
+
 def test_a_result_that_is_used_again_stands_in_the_trace() -> None:
     model = ScriptedModel([wants("look", {"at": "a"}), wants("look", {"at": "a"})], wants("look", {"at": "a"}), "done")
     done = talk(model, tools=[look])

@@ -1,5 +1,5 @@
 """The Messages API without a model: npm `@copilotkit/aimock`, a third party's stand-in, behind a proxy that keeps every
-request body as it went over the wire and checks it against the SDK's own types and the rule of pairs."""
+request body as it went over the wire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import socket
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -176,33 +175,6 @@ def calls(*wanted: tuple[str, dict[str, Any]], text: str = "", **more: Any) -> d
     """A response that asks for tools."""
     listed = [{"name": name, "arguments": given} for name, given in wanted]
     return {"toolCalls": listed, **({"content": text} if text else {}), **more}
-
-
-def check_body(body: dict[str, Any]) -> None:
-    """The request is one that the SDK's own types describe, and every call is answered once, at once, results first."""
-    from anthropic.types import message_create_params
-    from pydantic import TypeAdapter
-
-    kind = (
-        message_create_params.MessageCreateParamsStreaming
-        if body.get("stream")
-        else message_create_params.MessageCreateParamsNonStreaming
-    )
-    TypeAdapter(kind).validate_python(json.loads(json.dumps(body)))
-    unknown = set(body) - set(_all_keys(kind))
-    assert not unknown, f"parameters that the API does not have: {unknown}"
-    check_pairs(body["messages"])
-    for tool in body.get("tools", ()):
-        assert len(tool["name"]) <= 64
-        assert tool["name"].replace("_", "").replace("-", "").isalnum()
-        assert not {"oneOf", "anyOf", "allOf", "$ref"} & set(tool["input_schema"])
-        assert tool["input_schema"]["type"] == "object"
-
-
-def _all_keys(kind: Any) -> Iterator[str]:
-    yield from kind.__annotations__
-    for base in getattr(kind, "__orig_bases__", ()):
-        yield from _all_keys(base) if hasattr(base, "__annotations__") else ()
 
 
 def check_pairs(messages: list[dict[str, Any]]) -> None:

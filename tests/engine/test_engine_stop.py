@@ -326,3 +326,31 @@ async def test_state_of_a_stopped_run_is_what_finished_wrote() -> None:
     engine.stop("r")
     result = await task
     assert (result["status"], result["state"]) == ("stopped", {"seen": 1, "inside": 0})
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("first", ["stop", "cancel"])
+async def test_a_stop_in_the_tick_of_a_cancellation_does_not_swallow_it(kind: str, first: str, tmp_path: Path) -> None:
+    """Whoever cancelled the task waits for its CancelledError; a stop at the same moment is no reason to return."""
+    store = made(kind, tmp_path)
+    engine, tools = Engine(store), ScriptedTools(slow=hangs())
+    went_on: list[Any] = []
+
+    async def caller() -> None:
+        went_on.append(await engine.run(job(line(call("slow")), tools)))
+
+    task = asyncio.ensure_future(caller())
+    await tools.called("slow")
+    if first == "cancel":
+        task.cancel()
+    assert engine.stop("r")
+    if first == "stop":
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.shield(task), 30)
+    assert task.cancelled()
+    assert went_on == []
+    assert [c.status for c in tools.calls] == ["cancelled"]
+    row = store.get_run("r")
+    assert row is None or row.status == "stopped"
+    store.close()

@@ -196,3 +196,23 @@ async def test_attempts_are_counted_in_the_failure(way: Way) -> None:
 def test_a_run_that_took_longer_than_its_timeout_names_the_timeout() -> None:
     assert str(RunTimeout("r", 0.05)).endswith("its timeout of 0.05 s (`timeout` of the definition)")
     assert str(RunTimeout("r", 30)).endswith("its timeout of 30 s (`timeout` of the definition)")
+
+
+PER_ATTEMPT = Policy(timeout=0.1, retry=Retry(attempts=300))
+TRIED: dict[str, Graph] = {
+    "alone": line(call("stuck", policy=PER_ATTEMPT)),
+    "in a graph": graph(call("a", "quick"), call("stuck", policy=PER_ATTEMPT)),
+    "in a map": line(each("m", [1], call("stuck", policy=PER_ATTEMPT))),
+    "a block": line(block("b", call("stuck"), policy=PER_ATTEMPT)),
+    "a loop": line(node("l", Loop(body=line(call("stuck")), limit=1), policy=PER_ATTEMPT)),
+}
+
+
+@every_way
+@pytest.mark.parametrize("body", TRIED.values(), ids=list(TRIED))
+async def test_a_timeout_is_that_of_one_attempt(way: Way, body: Graph) -> None:
+    """Each attempt has the whole timeout, and no more: here 0.1 s, where all of them together would have 30 s."""
+    tools = ScriptedTools(quick=1, stuck=in_turn(hangs(), hangs(), hangs(), gives(1)))
+    result = await timed(way, body, tools, 15.0)
+    assert result["status"] == "completed", result
+    assert [c.status for c in tools.calls if c.tool == "stuck"] == ["cancelled"] * 3 + ["done"]

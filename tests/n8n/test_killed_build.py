@@ -9,7 +9,8 @@ from subprocess import Popen
 
 import pytest
 
-from claude.wire import StandIn, calls, check_body
+from claude.judged import check
+from claude.wire import StandIn, calls
 
 from .conftest import Lab
 from .script import BROKEN, FOUND, RELINK, TASK, URL, WORDS, mended, say
@@ -41,7 +42,7 @@ def api(_stand_in: StandIn) -> Iterator[StandIn]:
     _stand_in.answer(*TURNS)
     yield _stand_in
     for body in _stand_in.bodies:
-        check_body(body)
+        check(body)
 
 
 def build(child: Callable[..., Popen[str]], lab: Lab, api: StandIn, when: str = "") -> tuple[int, str]:

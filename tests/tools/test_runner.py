@@ -283,7 +283,7 @@ def test_validator_of_ones_own_is_asked_for_both() -> None:
 @pytest.mark.parametrize(("where", "op"), [("input_schema", "validate_input"), ("output_schema", "validate_output")])
 def test_unsupported_schema_is_reported_before_the_call(where: str, op: str) -> None:
     executor = Recorder()
-    schemas: dict[str, Any] = {"input_schema": {}, where: {"$schema": "http://json-schema.org/draft-04/schema#"}}
+    schemas: dict[str, Any] = {"input_schema": {}, where: {"$schema": "https://example.com/mine"}}
     error = failing(resolving([MCP], Tool("t", "", namespace="ns", **schemas), mcp=executor))
     assert error.op == op
     assert error.matches(UnsupportedSchema)

@@ -6,7 +6,7 @@ the API itself, the last block. Messages with marks of their own are sent as the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 MARK: Final = {"type": "ephemeral"}
@@ -15,7 +15,8 @@ MARK: Final = {"type": "ephemeral"}
 def marked(body: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters with marks; without tools, a first question is asked once and would only cost more."""
     messages = body["messages"]
-    if (not body.get("tools") and len(messages) < 2) or any(map(_has_mark, messages)):
+    marks = [*messages, *(body.get("tools") or ())]
+    if (not body.get("tools") and len(messages) < 2) or any(map(_has_mark, marks)):
         return dict(body)
     found = {**body, "cache_control": MARK}
     if body.get("system"):
@@ -26,6 +27,8 @@ def marked(body: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _has_mark(message: Mapping[str, Any]) -> bool:
-    content: Sequence[Any] = message["content"] if isinstance(message["content"], list) else ()
-    return any(isinstance(block, Mapping) and block.get("cache_control") is not None for block in content)
+def _has_mark(value: Any) -> bool:
+    """Whether a message has a mark, also inside the results of tools."""
+    if isinstance(value, Mapping):
+        return value.get("cache_control") is not None or _has_mark(value.get("content"))
+    return isinstance(value, list) and any(map(_has_mark, value))

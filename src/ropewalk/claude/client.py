@@ -2,8 +2,8 @@
 asked.
 
 The SDK sends again what was turned away (429, 5xx, overloaded), waiting as long as it is told to. An answer that
-broke off on the way is an error that the loop tries again. Whether a model takes a schema for its output is found out
-by asking.
+broke off on the way is an error that the loop tries again. A request that the API refuses for what is in it is an
+error that names the part (`refusals.py`); a tool or schema that was refused once is not sent again.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ import os
 import sys
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ModelError
 from ..errors.given import install
-from ..values import Json
+from ..schema.drafts import modern_schema
+from ..values import Json, digest
 from .answer import instruction
 from .caching import marked
 from .model import Answer, Request, Tell
+from .outgoing import limit_thinking, sendable
 from .price import cost_of, no_price
+from .refusals import STATUSES, refused_part
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ _ADVICE: Final = {
     401: "; is ANTHROPIC_API_KEY right?",
     404: "; is the name of the model right? It is set by [claude] model in ropewalk.toml or ANTHROPIC_MODEL",
 }
+_MOST_REMEMBERED: Final = 1000
 _PASSING: Final = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error")
 """What an error event inside of a stream may be called when asking again can help."""
 
@@ -47,7 +52,7 @@ class ClaudeClient:
         self.settings = settings or Settings()
         self._key = api_key
         self._open: weakref.WeakKeyDictionary[Any, AsyncAnthropic] = weakref.WeakKeyDictionary()
-        self._unstructured: set[str] = set()  # models that take no schema for their output
+        self._refused: dict[str, str] = {}  # digests of tools and schemas, and what the API said of them
 
     def missing(self) -> str | None:
         """What has to be there before anything can be asked, and is not: the SDK, or a key. It looks at what the SDK
@@ -67,23 +72,44 @@ class ClaudeClient:
         """One request to the Messages API, streamed unless it is set otherwise."""
         await _imported()
         client = self._client()
-        from anthropic import APIStatusError, BadRequestError
+        from anthropic import APIStatusError
 
-        body = self._body(request)
+        request, notes = sendable(request)
+        body = self.body(request)
         if request.priced and cost_of(body["model"], {}) is None:
             raise no_price(body["model"])
+        self._check_refused(body, request)
         try:
-            return await self._asked(client, body, request, tell)
-        except BadRequestError as error:
-            if "format" not in body.get("output_config", {}) or "output" not in str(error).lower():
-                raise _turned_away(error) from error
-            self._unstructured.add(body["model"])
+            answer = await self._asked(client, body, request, tell)
         except APIStatusError as error:
-            raise _turned_away(error) from error
-        try:
-            return await self._asked(client, self._body(request), request, tell)
-        except APIStatusError as error:
-            raise _turned_away(error) from error
+            part = refused_part(_message_of(error), body) if error.status_code in STATUSES else None
+            self._remember(part, body, _message_of(error))
+            raise _turned_away(error, part) from error
+        return replace(answer, warnings=(*notes, *answer.warnings))
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """Return the parameters of the request to the Messages API, in the SDK's words."""
+        return self._body(sendable(request)[0])
+
+    def _check_refused(self, body: dict[str, Any], request: Request) -> None:
+        """Raise the refusal of a request, tool or schema that the API has refused before."""
+        if request.refused and digest(body) in request.refused:
+            part = {"request": digest(body)}
+            raise ModelError("the Messages API refused this request before; it was not sent again", part=part)
+        if not self._refused:
+            return
+        for part in [{"tool": str(tool.get("name"))} for tool in body.get("tools", ())] + [{"schema": ""}]:
+            key = _part_digest(part, body)
+            if key in self._refused:
+                named = {"schema": key} if "schema" in part else part
+                raise ModelError(f"the Messages API refused: {self._refused[key]}", status=400, part=named)
+
+    def _remember(self, part: Mapping[str, str] | None, body: dict[str, Any], said: str) -> None:
+        key = _part_digest(part, body) if part is not None else None
+        if key is not None:
+            self._refused[key] = said
+        if len(self._refused) > _MOST_REMEMBERED:
+            del self._refused[next(iter(self._refused))]
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
@@ -130,17 +156,18 @@ class ClaudeClient:
     def _body(self, request: Request) -> dict[str, Any]:
         """The parameters of the request, in the SDK's words."""
         model = request.model or self.settings.model
-        options = dict(request.options)
+        most = request.max_tokens or self.settings.max_tokens
+        options = limit_thinking(dict(request.options), most)
         effort = options.pop("effort", None)
         body: dict[str, Any] = {
             "model": model,
-            "max_tokens": request.max_tokens or self.settings.max_tokens,
+            "max_tokens": most,
             "messages": list(request.messages),
             **options,
         }
         system, config = request.system, {"effort": effort} if effort else {}
         if request.schema is not None:
-            form = None if model in self._unstructured else output_form(request.schema)
+            form = output_form(request.schema) if request.structured else None
             if form is not None:
                 config["format"] = {"type": "json_schema", "schema": form}
             else:
@@ -213,10 +240,11 @@ def output_form(schema: Json) -> dict[str, Any] | None:
     forbid what the schema allows."""
     from anthropic import transform_schema
 
-    if not isinstance(schema, dict) or not _listed(schema):
+    modern = modern_schema(schema).schema if isinstance(schema, dict) else None
+    if modern is None or not _listed(modern):
         return None
     try:
-        return transform_schema(dict(schema))
+        return transform_schema(modern)
     except (ValueError, TypeError, AssertionError, AttributeError):
         return None  # it says something that cannot be said there; the answer is checked against it anyway
 
@@ -234,16 +262,33 @@ def _listed(schema: Json) -> bool:
     return all(_listed(inner) for key, inner in schema.items() if key not in ("enum", "const", "default", "examples"))
 
 
-def _turned_away(error: Any) -> ModelError:
+def _part_digest(part: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
+    """By what a refused tool or schema is known again, in any conversation with the same model."""
+    if "schema" in part:
+        form = (body.get("output_config") or {}).get("format")
+        return digest(form) if form is not None else None
+    tool = next((tool for tool in body.get("tools", ()) if tool.get("name") == part.get("tool")), None)
+    if tool is None:
+        return None
+    return digest([body["model"], {key: value for key, value in tool.items() if key != "cache_control"}])
+
+
+def _message_of(error: Any) -> str:
+    return str(error.api_message or error.message)
+
+
+def _turned_away(error: Any, part: dict[str, str] | None = None) -> ModelError:
     status, kind = error.status_code, error.type or ""
     inside = status < 400  # an error event in a stream that had begun
-    said = error.api_message or error.message
+    said = _message_of(error)
     number = f" (request {error.request_id})" if error.request_id else ""
     what = kind if inside else f"{status} {kind}".strip()
+    final = "; the same request is not sent again" if part is not None and "request" in part else ""
     return ModelError(
-        f"the Messages API refused: {what}: {said}{_ADVICE.get(status, '')}{number}{_tried(error)}",
+        f"the Messages API refused: {what}: {said}{_ADVICE.get(status, '')}{number}{_tried(error)}{final}",
         status=None if inside else status,
         retryable=inside and (kind in _PASSING or not kind),
+        part=part,
     )
 
 

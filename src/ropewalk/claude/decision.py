@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..dialects.agent_flow import ENDS, MAX_ROUNDS
+from ..errors import ModelError
 from ..frozen import dataclass
 from ..values import Json, digest
 from .answer import correction, read_json
 from .definitions import Card, Cards
 from .model import Answer
+from .refusals import note_of
 
 CORRECTIONS: Final = 2
 """How often an answer that does not fit its schema is asked for again."""
@@ -43,6 +45,8 @@ class Before:
     cards: Cards
     trace: Sequence[Mapping[str, Any]]
     totals: Mapping[str, Any]
+    notes: Sequence[str] = ()
+    """What was left out of the request or converted."""
 
 
 def decide(answer: Answer, before: Before) -> dict[str, Json]:
@@ -82,6 +86,32 @@ def decide(answer: Answer, before: Before) -> dict[str, Json]:
         "said": said,
         "usage": {key: answer.usage.get(key, 0) for key in TOKENS},
         "cost": answer.cost,
+        "totals": totals,
+    }
+
+
+def refusal(error: ModelError, before: Before) -> dict[str, Json]:
+    """Make the turn of a request that the API refused for one of its parts: nothing is said, and the next turn goes
+    without that part."""
+    silent = Answer(content=[], stop_reason="", cost=0.0, model=str(before.totals.get("model") or ""))
+    totals = _totals(silent, before)
+    part: dict[str, Any] = dict(error.part or {})
+    totals["rounds"] -= 1
+    totals["refused"] = [*before.totals.get("refused", ()), {**part, "why": str(error)}]
+    note = note_of(part, str(error))
+    totals["notes"] = list(dict.fromkeys([*totals["notes"], *([note] if note else [])]))
+    return {
+        "content": [],
+        "text": "",
+        "data": None,
+        "answer": None if before.options.get("output_schema") is not None else "",
+        "problems": [],
+        "model_stop_reason": None,
+        "stop_reason": None,
+        "uses": [],
+        "said": [],
+        "usage": dict.fromkeys(TOKENS, 0),
+        "cost": 0.0,
         "totals": totals,
     }
 
@@ -194,8 +224,9 @@ def _totals(answer: Answer, before: Before) -> dict[str, Any]:
         "usage": {key: usage.get(key, 0) + answer.usage.get(key, 0) for key in TOKENS},
         "cost": cost,
         "model": answer.model or past.get("model", ""),
-        "notes": list(dict.fromkeys([*past.get("notes", ()), *before.cards.notes])),
+        "notes": list(dict.fromkeys([*past.get("notes", ()), *before.cards.notes, *before.notes, *answer.warnings])),
         "details": answer.details,
+        **({"refused": past["refused"]} if past.get("refused") else {}),
     }
 
 

@@ -62,6 +62,12 @@ class Request:
     prompt_cache: bool | None = None
     priced: bool = False
     """Whether the turn has to be refused, before it costs anything, where no price is known."""
+    structured: bool = True
+    """False: the API refused `schema`, so the model gets it in words."""
+    checked: bool = False
+    """True: nothing in the request is left that the Messages API refuses (`ropewalk.claude.outgoing`)."""
+    refused: Sequence[str] = ()
+    """Digests of requests that the API refused in this conversation. A client never sends one of them again."""
     options: Mapping[str, Json] = field(default_factory=dict)
     """`thinking`, `effort`, `tool_choice`, `stop_sequences`, as far as they are given."""
 
@@ -78,6 +84,8 @@ class Answer:
     cost: float | None = None
     details: str = ""
     """Why it stopped, where the model says more than the reason."""
+    warnings: Sequence[str] = ()
+    """What the client left out of the request or converted, for `Completion.warnings`."""
 
 
 class ModelClient(Protocol):

@@ -7,6 +7,7 @@ Shipped as part of `ropewalk.testing`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..tools.local import maybe_await
@@ -83,15 +84,9 @@ def results_in(request: Request) -> list[ToolResult]:
 
 def fresh_request(request: Request) -> Request:
     """The request as it is now: the loop goes on with its own lists."""
-    return Request(
+    return replace(
+        request,
         messages=fresh([dict(message) for message in request.messages]),
-        system=request.system,
         tools=fresh([dict(tool) for tool in request.tools]),
-        schema=request.schema,
-        model=request.model,
-        max_tokens=request.max_tokens,
-        stream=request.stream,
-        prompt_cache=request.prompt_cache,
-        priced=request.priced,
         options=dict(request.options),
     )

@@ -20,10 +20,12 @@ from ..tools.route import Args, Flows, OnProgress, Route, Routed
 from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
 from ..values import Json, closest
-from .decision import Before, decide
+from .decision import Before, decide, refusal
 from .definitions import Cards, cards_of
 from .model import Answer, ModelClient, Request
+from .outgoing import sendable
 from .price import no_price
+from .refusals import is_repairable, parts
 
 LONGEST_TURN: Final = 3600.0
 """Seconds; the client has a limit of its own per request."""
@@ -92,11 +94,19 @@ class Turns(Routed):
     ) -> dict[str, Json]:
         tell = _listener.get()
         cards = self.cards(tools)
-        before = Before(options, cards, trace, totals or {})
+        refused = list((totals or {}).get("refused", ()))
+        _check_messages(messages)
         if totals is None and _blank(messages):
             raise ModelError("the prompt is empty: nothing was asked")
-        request = _request(options, cards, messages, trace)
-        answer = await _asked(self._client(), request, tell, hear)
+        request, notes = sendable(_request(options, cards, messages, trace, refused), parts(refused, "block"))
+        before = Before(options, cards, trace, totals or {}, notes)
+        try:
+            answer = await _asked(self._client(), request, tell, hear)
+        except ModelError as error:
+            if not is_repairable(error, refused):
+                raise _failure(error, refused) from error
+            _log.warning("%s", error)
+            return refusal(error, before)
         _trace(answer)
         if options.get("cost_budget") is not None and answer.cost is None:
             raise no_price(answer.model or "the model")
@@ -124,12 +134,17 @@ def _request(
     cards: Cards,
     messages: Sequence[Mapping[str, Any]],
     trace: Sequence[Mapping[str, Any]],
+    refused: Sequence[Mapping[str, Any]],
 ) -> Request:
+    """The turn that is asked for, without the tools and the schema that were refused in this conversation."""
+    gone = parts(refused, "tool")
     system, sent = rendered(messages, trace, options.get("result_size") or RESULT_SIZE)
     return Request(
         messages=sent,
         system=system,
-        tools=[card.definition for card in cards.cards],
+        tools=[card.definition for card in cards.cards if card.name not in gone],
+        structured=not parts(refused, "schema"),
+        refused=parts(refused, "request"),
         schema=options.get("output_schema"),
         model=options.get("model"),
         max_tokens=options.get("max_tokens"),
@@ -143,17 +158,33 @@ def _request(
     )
 
 
+def _failure(error: ModelError, refused: Sequence[Mapping[str, Any]]) -> ModelError:
+    """The error, with what the API said when it refused the same request before."""
+    why = next((str(one["why"]) for one in refused if error.part and error.part.items() <= one.items()), None)
+    return error if why is None else ModelError(why, status=error.status, part=error.part)
+
+
+def _check_messages(messages: Sequence[Any]) -> None:
+    """Raise ModelError for a message that is not an object; nothing could be said of who wrote it."""
+    for i, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            kind = {"str": "a string", "list": "a list", "NoneType": "null"}.get(type(message).__name__, "a number")
+            raise ModelError(f"messages[{i}] must be an object with role and content, not {kind}")
+
+
 def _blank(messages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether there is no question in a conversation that begins."""
-    said = [message.get("content") for message in messages if message.get("role") == "user"]
-    return all(content is None or (isinstance(content, str) and not content.strip()) for content in said)
+    said = [message.get("content") for message in messages if message.get("role") not in ("assistant", "system")]
+    return all(content in (None, []) or (isinstance(content, str) and not content.strip()) for content in said)
 
 
 def _choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, Any]:
-    """The choice of a tool, by the name that the model knows it by."""
+    """The choice of a tool, by the name that the model knows it by. One of a tool that is left out is dropped later."""
     if choice is None or choice.get("type") != "tool":
         return {} if choice is None else {"tool_choice": dict(choice)}
     name = str(choice.get("name"))
+    if not cards.cards or any(name in (id, parse_tool_id(id).name) for id in cards.left_out):
+        return {"tool_choice": dict(choice)}
     for found in ({card.name for card in cards.cards if name in (card.name, card.tool)}, cards.bare(name)):
         if len(found) == 1:
             return {"tool_choice": {**choice, "name": found.pop()}}

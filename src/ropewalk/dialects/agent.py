@@ -17,7 +17,7 @@ from ..ir import Flow, Graph, Meta, Node
 from ..ops import Require
 from ..values import Json, closest
 from . import fields as f
-from .agent_blocks import RESULT_SIZE, rendered, told_whole
+from .agent_blocks import EMPTY, RESULT_SIZE, rendered, told_whole
 from .agent_flow import ENDS, MAX_ROUNDS, MODEL, agent_loop
 from .fields import Checker, Report, join, say
 from .nodes import read_document
@@ -211,7 +211,7 @@ class Rendering:
         return {
             **value,
             **({"system": system} if system else {}),
-            "messages": messages,
+            "messages": [message if message["content"] else {**message, "content": EMPTY} for message in messages],
             "trace": told_whole(value["trace"]),
         }
 

@@ -20,6 +20,8 @@ IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LARGEST_FILE: Final = 5_000_000
 """Characters of base64 that a picture or a document may have."""
 NO_TEXT: Final = "(no output)"
+EMPTY: Final = "(empty message)"
+"""What is sent for a message without content; the API refuses one that is blank."""
 
 
 def rendered(
@@ -38,7 +40,7 @@ def rendered(
             if blocks:
                 found.append({"role": role, "content": blocks})
         else:
-            found.append({"role": role, "content": _text(content) or " "})
+            found.append({"role": role, "content": _text(content)})
     return "\n\n".join(system), found
 
 
@@ -74,7 +76,7 @@ def result(outcome: Mapping[str, Any], size: int = RESULT_SIZE) -> dict[str, Any
         return {"content": _cut(_text(error), size), "is_error": True}
     parts = outcome.get("content")
     if isinstance(parts, list):
-        blocks = _within([_block(part) for part in parts if isinstance(part, (Mapping, str))], size)
+        blocks = _within([block_of_part(part) for part in parts if isinstance(part, (Mapping, str))], size)
         return {"content": blocks or NO_TEXT}
     value = outcome.get("value")
     if found := _shown(value):
@@ -90,9 +92,9 @@ def _shown(value: Json) -> list[dict[str, Any]]:
         return []
     listed = value if isinstance(value, list) else [value]
     if all(isinstance(item, str) or about_of(item) is not None for item in listed):
-        return [_block(item) for item in listed]
+        return [block_of_part(item) for item in listed]
     once = {orjson.dumps(about): about for about in inside}
-    return [_said(_text(value)), *(_block(to_mcp(about)) for about in once.values())]
+    return [_said(_text(value)), *(block_of_part(to_mcp(about)) for about in once.values())]
 
 
 def _text(value: Json) -> str:
@@ -119,7 +121,7 @@ def _within(blocks: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
     return found
 
 
-def _block(part: Mapping[str, Any] | str) -> dict[str, Any]:
+def block_of_part(part: Mapping[str, Any] | str) -> dict[str, Any]:
     """One part of a result: a text, a part of content, or a content block of MCP."""
     if isinstance(part, str):
         return _said(part or NO_TEXT)

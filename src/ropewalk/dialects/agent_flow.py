@@ -20,6 +20,8 @@ from ..values import Json
 APPROVAL: Final = "ropewalk:approval"
 """The tool that asks whether a call may be made."""
 MAX_ROUNDS: Final = 20
+MOST_REFUSALS: Final = 20
+"""Requests of one conversation that the model's API may refuse."""
 ENDS: Final = ("end_turn", "stop_sequence")
 """Why a model ends that has said what it had to say."""
 RAN: Final = (
@@ -71,7 +73,8 @@ def agent_loop(
     begin = {"messages": start, "trace": Lit([]), "totals": NULL}
     return Loop(
         body=Graph(nodes=nodes, result=_object(result), ordered=True),
-        limit=int(str(options.get("max_rounds") or MAX_ROUNDS)),
+        # A request that the API refused is a turn without a round; the model's tool counts the rounds.
+        limit=int(str(options.get("max_rounds") or MAX_ROUNDS)) + MOST_REFUSALS,
         until=Fn("!=", (Ref("out", (turn, "stop_reason")), NULL)),
         collect=False,
         initial=_object(begin),

@@ -128,8 +128,14 @@ class StreamNotSupported(ToolError):
 
 
 class ModelError(RopewalkError):
-    """The model gave no answer of use. `status` is that of HTTP, if any; `retryable`: asking again may help."""
+    """The model gave no answer of use. `status` is that of HTTP, if any; `retryable`: asking again may help.
 
-    def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
-        self.status, self.retryable = status, retryable
+    `part` is there when the model's API refused the request for what is in it: `{"tool": name}`, `{"block": digest}`,
+    `{"schema": digest}`, or `{"request": digest}` when the refusal names nothing that can be left out.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retryable: bool = False, part: dict[str, str] | None = None
+    ) -> None:
+        self.status, self.retryable, self.part = status, retryable, part
         super().__init__(message)

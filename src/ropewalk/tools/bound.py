@@ -26,7 +26,7 @@ from ..errors import (
 from ..errors.foreign import passes
 from ..errors.given import listed
 from ..frozen import dataclass
-from ..schema import compile_schema
+from ..schema.drafts import compile_any_draft
 from ..values import NOT_JSON, Json, check_json, fresh, own
 from .failures import Failures
 from .normalise import ToolReported
@@ -343,7 +343,7 @@ def _checker(
     if validator is not None:
         return Checker(_custom_checker(schema, place, validator, failed))
     try:
-        compiled = compile_schema(schema)
+        compiled = compile_any_draft(schema)
     except UnsupportedSchema as error:
         raise failed(error, ()) from error
     if compiled.open and (place == "args" or "type" not in schema):
