@@ -19,6 +19,9 @@ LONG_TEXT: Final = 12
 LIST_ELEMENT: Final = 16
 """What one more element of a list counts for, in bytes."""
 
+OBJECT_FIELD: Final = 64
+"""What one more field of an object counts for, in bytes: the table of a dict is at least a third empty."""
+
 
 class OverBudget(ExpressionError):
     """The evaluation did more than one evaluation may."""
