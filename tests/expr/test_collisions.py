@@ -1,4 +1,4 @@
-"""Data made so that Python's hashes collide, and copies that would fill the memory: the cost stays that of other data."""
+"""Numbers whose hashes collide, and copies that would fill the memory, cost no more than other data."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ class Walk:
         return card.gives
 
     def _unknown_tool(self, tool: str) -> None:
-        message, near, certain = unknown_tool(tool, self.tools)
+        message, near, certain = unknown_tool(tool, self.tools, suggest=self.report.takes_warnings)
         warning = self.unknown_tools != "problem" and not (self.unknown_tools == "certain" and certain)
         self.report.add(message, node=self.read.node, owners=self.read.owners, field="tool", suggestion=near,
                         warning=warning, keyword=UNKNOWN_TOOL)  # fmt: skip

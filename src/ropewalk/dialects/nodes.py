@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
 from ..errors import InvalidFlow, Problem
+from ..errors.collected import Problems
 from ..schema import flaws, misfits
 from ..values import Json
 from . import fields as f
@@ -26,7 +27,7 @@ def read_document(
     """The fields of a whole document in the documented spelling, and what is wrong with them; `schemas` are
     those that hold one. Metadata is left out: an exported document carries it along, and it belongs to the
     stored one."""
-    report: Report = []
+    report: Report = Problems()
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"a {kind} is an object, not {f.kind(config)}")])
     given = known_keys(f.own(config, "", report), known, "", report)
