@@ -44,7 +44,8 @@ LAYERS: list[set[str]] = [
     {"jobs", "streaming"},
     {"app"},
     {"toolchain", "composite", "runchain", "testing"},
-    {"told", "guard", "telemetry", "listening"},  # what doors share
+    {"told", "guard", "telemetry", "connections"},  # what doors share
+    {"listening"},
     {"doors"},  # L8
 ]
 HEAVY = {"anthropic", "cyclopts", "dbos", "fastapi", "httpx2", "mcp", "opentelemetry", "psycopg", "pydantic"}
