@@ -29,6 +29,9 @@ class Definition(Asked):
     id: str = Field(max_length=500)
 
 
+OWN = "ropewalk:"
+"""What the ids of the tools begin with that agents are made of."""
+
 Document = dict[str, Any] | str
 """A definition itself: as an object, or as its YAML or JSON text."""
 
@@ -77,7 +80,27 @@ def read(app: App, document: Document) -> Loaded:
             raise wrong from None
     else:
         loaded = app.loaded(document)
+    own = own_tool(loaded.document)
+    if own is not None:
+        said = f"{own} is a part of agents and not called by itself; send an agent instead"
+        raise InvalidFlow([Problem(path="", message=said)])
     if loaded.compiled.local:
         said = f"an {loaded.kind} names files of its directory; run it with `ropewalk run`, or as a flow of the project"
         raise InvalidFlow([Problem(path="kind", message=said)])
     return loaded
+
+
+def own_tool(document: Any) -> str | None:
+    """Return the first tool of agents' own that a node or step of a document names; None where none does."""
+    rest = [document]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, dict):
+            tool = part.get("tool")
+            is_node = "type" in part or "params" in part or "args" in part or "id" in part
+            if isinstance(tool, str) and tool.startswith(OWN) and (is_node or len(part) == 1):
+                return tool
+            rest += part.values()
+        elif isinstance(part, list):
+            rest += part
+    return None
