@@ -76,7 +76,7 @@ def test_what_agents_are_made_of_is_not_called_over_http(own: str) -> None:
     documents = [
         {"kind": "chain", "nodes": [node]},
         {"kind": "chain", "nodes": [loop]},
-        {"kind": "composition", "nodes": [node]},
+        {"kind": "composition", "nodes": [{"id": "a", "type": "tool", "tool": own}]},
         {"kind": "composite", "name": "c", "steps": [{"tool": own, "args": {}}]},
         f"kind: chain\nnodes: [{{id: a, type: tool, tool: '{own}'}}]\n",
     ]
