@@ -26,6 +26,7 @@ SOURCE = PROJECT / "src" / "ropewalk"
 LAYERS: list[set[str]] = [
     {"frozen", "uncollected"},  # L0
     {"errors"},
+    {"deadline"},
     {"values"},
     {"content"},
     {"expr", "schema", "source"},  # L1

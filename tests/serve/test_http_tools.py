@@ -77,7 +77,7 @@ def test_what_agents_are_made_of_is_not_called_over_http(own: str) -> None:
         {"kind": "chain", "nodes": [node]},
         {"kind": "chain", "nodes": [loop]},
         {"kind": "composition", "nodes": [{"id": "a", "type": "tool", "tool": own}]},
-        {"kind": "composite", "name": "c", "steps": [{"tool": own, "args": {}}]},
+        {"kind": "composite", "name": "c", "steps": [{"tool": own, "name": "s"}]},
         f"kind: chain\nnodes: [{{id: a, type: tool, tool: '{own}'}}]\n",
     ]
     asked = [("POST", path, {"document": one}) for one in documents for path in ("/api/runs", "/api/plan")]

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
+from ..deadline import look_at_clock
 from ..errors import InvalidFlow, Problem
 from ..errors.collected import Problems
 from ..schema import flaws, misfits
@@ -95,7 +96,11 @@ def read_nodes(
     if not isinstance(value, list):
         say(report, path, f"must be a list of nodes, not {f.kind(value)}")
         return []
-    return [read(item, f"{path}[{i}]", report, depth) for i, item in enumerate(value)]
+    found = []
+    for i, item in enumerate(value):
+        look_at_clock()
+        found.append(read(item, f"{path}[{i}]", report, depth))
+    return found
 
 
 def read_fields(

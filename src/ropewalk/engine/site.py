@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExpressionError, ToolError
 from ..expr.ast import Expr, Lit, Obj, Ref, rebind, refs
-from ..expr.compile import compile_condition, compile_expr
+from ..expr.compile import compile_condition, compile_expr, needs_budget
 from ..ir import Getter, Graph, Step, Yield, whole
 from ..ops import in_milliseconds
 from ..values import Json
@@ -188,7 +188,8 @@ class CompileSite:
             from ..tools.content import with_content
 
             bound = logged(with_content(bound), tool)
-        if bound.direct is not None and also is None and not self.builder.durable and self.builder.bare(spot):
+        plain = bound.direct is not None and also is None and not needs_budget(args)
+        if plain and not self.builder.durable and self.builder.bare(spot):
             spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)
             return Step(whole, self._start(bound.direct, args))

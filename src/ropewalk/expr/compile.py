@@ -26,7 +26,7 @@ def compile_expr(expr: Expr, resolve: Resolve) -> Getter:
     if type(expr) is Ref:  # most are, and need nothing more
         base, path = resolve(expr)
         return getter(base, path, None, elide=expr.elide)
-    if not _needs_activation(expr):
+    if not needs_budget(expr):
         return _result(expr, Scope(resolve, _operand))
     run = _result(expr, Scope(resolve, _operand, active=True))
     return lambda frame: run((frame, Budget()))
@@ -35,13 +35,13 @@ def compile_expr(expr: Expr, resolve: Resolve) -> Getter:
 def compile_condition(expr: Expr, resolve: Resolve) -> Test:
     """The closure that decides `expr`: true is True; false, null and missing are False; anything
     else raises ExpressionError."""
-    if not _needs_activation(expr):
+    if not needs_budget(expr):
         return Scope(resolve, _operand).test(expr)
     run = Scope(resolve, _operand, active=True).test(expr)
     return lambda frame: run((frame, Budget()))
 
 
-def _needs_activation(expr: Expr) -> bool:
+def needs_budget(expr: Expr) -> bool:
     """Whether one evaluation needs a common budget: macros, or several growing values."""
     growing = 0
     stack = [expr]

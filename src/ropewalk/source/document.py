@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
+from ..deadline import look_at_clock
 from ..errors import Place, Problem
 from ..frozen import dataclass
 from ..values import Json
@@ -63,6 +64,7 @@ class Document:
 
     def told(self, problem: Problem) -> Problem:
         """The problem with its place; one that is found through an alias says where that stands."""
+        look_at_clock()
         place, alias = self._found(problem.path, problem.column, _about_key(problem))
         if alias is None:
             return replace(problem, place=place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...errors import InvalidFlow, NotFound, Problem
@@ -54,6 +55,11 @@ def loaded_of(
     return read(app, document), None
 
 
+def size_of(document: Document | None) -> int:
+    """Return about how many bytes a document has."""
+    return len(document) if isinstance(document, str) else len(orjson.dumps(document))
+
+
 def stored(app: App, kind: str, id: str) -> Any:
     """A stored definition; NotFound with what was probably meant."""
     found = app.store.get_definition(kind, id) if can_be(kind) and can_be(id) else None
@@ -90,6 +96,10 @@ def read(app: App, document: Document) -> Loaded:
     return loaded
 
 
+_DATA = frozenset(("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value"))
+"""Fields that hold data, in which anything may be called `tool`."""
+
+
 def own_tool(document: Any) -> str | None:
     """Return the first tool of agents' own that a node or step of a document names; None where none does."""
     rest = [document]
@@ -97,10 +107,9 @@ def own_tool(document: Any) -> str | None:
         part = rest.pop()
         if isinstance(part, dict):
             tool = part.get("tool")
-            is_node = "type" in part or "params" in part or "args" in part or "id" in part
-            if isinstance(tool, str) and tool.startswith(OWN) and (is_node or len(part) == 1):
+            if isinstance(tool, str) and tool.startswith(OWN):
                 return tool
-            rest += part.values()
+            rest += [inside for key, inside in part.items() if key not in _DATA]
         elif isinstance(part, list):
             rest += part
     return None
