@@ -16,6 +16,7 @@ from .check import UNKNOWN_TOOL, Checked, check, unknown_tool
 from .config.limits import Limits
 from .dialects import Compiled, is_test, notation_of
 from .errors import InvalidFlow, NotFound, Problem
+from .errors.collected import MOST_PROBLEMS
 from .fitting import Cards, LocalCards, check_cycles, is_local, lacking
 from .frozen import dataclass
 from .ir import Flow, Graph, node_parts
@@ -306,6 +307,8 @@ class Definitions:
         problems: list[Problem] = []
         warnings: list[Problem] = []
         for node in calls_of(error.flow.body):
+            if len(problems) + len(warnings) >= MOST_PROBLEMS:
+                break
             path = ".".join(filter(None, (node.meta.source, node.meta.labels.get("tool", "tool"))))
             tool = node.op.tool
             if tool and path not in told and not is_local(tool) and self.cards(tool) is None:

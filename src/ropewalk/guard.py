@@ -12,13 +12,13 @@ import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import orjson
 
 from .errors import ConfigError
+from .sessions import Sessions, cookies
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -27,8 +27,11 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Site: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TOKEN: Final = "ROPEWALK_TOKEN"
-COOKIE: Final = "ropewalk_token"
-_CARRIED: Final = r"[!#-+\-./0-:<-\[\]-~]+"  # what a cookie may hold (RFC 6265)
+SESSION: Final = "ropewalk.session"
+"""Where a scope has the id of the session that its request came with, and under SESSIONS all of this server."""
+SESSIONS: Final = "ropewalk.sessions"
+_CARRIED: Final = r"[!#-+\-./0-:<-\[\]-~]+"  # what can be sent without quotes
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]@/?#\s]+)(?::[0-9]{1,5})?", re.IGNORECASE)
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _WAY: Final = (
     "send it as Authorization: Bearer TOKEN; it is what ROPEWALK_TOKEN is, else in the address that was printed"
@@ -64,10 +67,18 @@ def new_token() -> str:
 
 
 class Guard:
-    """An ASGI app around another. `hosts` are further names this door is reached by, `token` what a
-    request must show (as `Authorization: Bearer`, or in the cookie that `GET /?token=...` sets). None: it need not
-    show any, for a door that only this machine reaches and whose user has said so. `lost` is the HTML that tells
-    whoever opens the door in a browser, without a token, how to come in, `way` tells programs."""
+    """An ASGI app around another.
+
+    Args:
+        site: The app behind it.
+        token: What a request must show as `Authorization: Bearer`; `GET /?token=...` starts a session, which stands
+            for the token in the browser's cookie. None: it need not show any, for a door that only this machine reaches
+            and whose user has said so.
+        hosts: Further names this door is reached by.
+        most_bytes: The largest body.
+        lost: The HTML that tells whoever opens the door in a browser, without a token, how to come in.
+        way: The same for programs.
+    """
 
     def __init__(
         self,
@@ -82,6 +93,7 @@ class Guard:
             raise ValueError("a door on HTTP needs a token")
         self._site, self._most, self._lost, self._where = site, most_bytes, lost, way
         self._token = None if token is None else token.encode()
+        self._sessions = Sessions()
         self._hosts = {host.lower() for host in (*LOCAL, *hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,8 +110,9 @@ class Guard:
             return
         way_in = self._way_in(scope)
         if way_in is not None and self._token is not None:
-            await _redirect(send, way_in, self._token)
+            await _redirect(send, way_in, self._sessions.set_cookie(_port(scope), self._sessions.start()))
             return
+        scope[SESSIONS], scope[SESSION] = self._sessions, None
         refused = self._stranger(scope, headers)
         if refused is not None:
             if self._lost is not None and refused[0] == 401 and b"text/html" in headers.get(b"accept", b""):
@@ -108,7 +121,13 @@ class Guard:
                 await _answer(send, *refused)
             return
         body = _Body(receive, self._most)
-        await self._site(scope, body.receive, _with_headers(body.guarded(send)))
+        await self._site(scope, body.receive, _with_headers(body.guarded(send), self._renewed(scope, headers)))
+
+    def _renewed(self, scope: Scope, headers: dict[bytes, bytes]) -> bytes | None:
+        """The cookie once more, with each view of the page that is opened: it lasts as long as the session."""
+        session = scope[SESSION]
+        opened = scope["method"] == "GET" and b"text/html" in headers.get(b"accept", b"")
+        return self._sessions.set_cookie(_port(scope), session) if session is not None and opened else None
 
     def _refused(self, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         host = _name(headers.get(b"host", b"").decode("latin-1"))
@@ -137,7 +156,10 @@ class Guard:
         given = headers.get(b"authorization", b"")
         if given[:7].lower() == b"bearer " and hmac.compare_digest(given[7:].strip(), self._token):
             return None
-        if not hmac.compare_digest(_cookie(headers.get(b"cookie", b"")), self._token):
+        for id in cookies(headers.get(b"cookie", b""), self._sessions.cookie_name(_port(scope))):
+            if self._sessions.touch(id):
+                scope[SESSION] = id
+        if scope[SESSION] is None:
             return 401, "Unauthorized", f"the token is missing or wrong; {self._where}"
         if scope["method"] not in _SAFE and b"origin" not in headers:
             return 403, "ForeignOrigin", "a request with the cookie must say where it comes from (Origin)"
@@ -189,13 +211,15 @@ def _too_large(most: int) -> tuple[int, str, str]:
     return 413, "TooLarge", f"the body has more than {most:,} bytes"
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, cookie: bytes | None = None) -> Send:
     async def told(message: Message) -> None:
         if message["type"] == "http.response.start":
             have = {name.lower() for name, _ in message["headers"]}
             message["headers"] = [*message["headers"], *(pair for pair in _HEADERS if pair[0] not in have)]
             if b"cache-control" not in have:
                 message["headers"].append((b"cache-control", b"no-store"))
+            if cookie is not None and b"set-cookie" not in have:
+                message["headers"].append((b"set-cookie", cookie))
         await send(message)
 
     return told
@@ -215,26 +239,22 @@ async def _send(send: Send, status: int, kind: bytes, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _redirect(send: Send, where: str, token: bytes) -> None:
-    cookie = b"%s=%s; Path=/; HttpOnly; SameSite=Strict" % (COOKIE.encode(), token)
+async def _redirect(send: Send, where: str, cookie: bytes) -> None:
     headers = [(b"location", where.encode("ascii")), (b"set-cookie", cookie), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 303, "headers": [*headers, *_HEADERS]})
     await send({"type": "http.response.body", "body": b""})
 
 
 def _name(host: str) -> str:
-    """A Host header without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0].lower() + "]"
-    return host.partition(":")[0].lower()
+    """A Host header without its port; as it is where it is not a name or an address and a port."""
+    found = _HOST.fullmatch(host)
+    return (found[1] if found else host).lower()
 
 
-def _cookie(header: bytes) -> bytes:
-    try:
-        found = SimpleCookie(header.decode("latin-1")).get(COOKIE)
-    except CookieError:  # somebody else's, which no browser should send
-        return b""
-    return found.value.encode("latin-1", "replace") if found is not None else b""
+def _port(scope: Scope) -> int | None:
+    """The port that this server was reached at."""
+    server = scope.get("server")
+    return server[1] if server else None
 
 
 def _digits(value: bytes | None) -> bytes:

@@ -11,7 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from .check import UNKNOWN_TOOL
+from .deadline import DEFINITION_SECONDS, in_thread
 from .engine.engine import Job, new_run_id
 from .engine.flowtool import Missing
 from .errors import ModelError, NoExecutor, Problem
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from .definitions import Loaded
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
+_SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 KEPT = 256  # executors, and definitions known to be sound, kept per app
 
 
@@ -119,7 +123,10 @@ class Jobs:
             return
         await app.connect_for(loaded.flow)
         if self._checked != (loaded.fingerprint, app.toolbox.version, loaded.root):
-            app.ensure(loaded, unknown_tools="problem")
+            if len(orjson.dumps(loaded.document)) > _SMALL:  # in a thread, as others wait for the event loop
+                await in_thread(lambda: app.ensure(loaded, unknown_tools="problem"), DEFINITION_SECONDS)
+            else:
+                app.ensure(loaded, unknown_tools="problem")
         if asked := self.models(loaded):
             why = await asyncio.to_thread(_why, asked)
             if why is not None:

@@ -8,16 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .connections import ConnectionLimits
+
+_NOISY: Final = ("asyncio", "uvicorn.error")
+"""Loggers that have a line for each connection that goes wrong."""
 
 
-async def serve_until_cancelled(app: Any, listening: socket.socket, leaving: int) -> None:
+async def serve_until_cancelled(
+    app: Any, listening: socket.socket, leaving: int, limits: ConnectionLimits | None = None
+) -> None:
     """Returns when it was cancelled and every answer has ended, or had `leaving` seconds to: to be told to end is how
-    a server ends well. Cancelled again meanwhile, it raises CancelledError."""
+    a server ends well. Cancelled again meanwhile, it raises CancelledError. `limits` are those of its connections."""
     import uvicorn
+
+    from .connections import ConnectionLimits, Connections, RateLimit
+
+    limits = limits or ConnectionLimits.of_this_process()
 
     class Quiet(uvicorn.Server):
         @contextlib.contextmanager
@@ -31,9 +44,15 @@ async def serve_until_cancelled(app: Any, listening: socket.socket, leaving: int
         access_log=False,
         server_header=False,
         lifespan="on",
+        ws="none",
+        http=Connections(limits).protocol,  # type: ignore[arg-type]  # any callable will do
+        backlog=limits.backlog,
         timeout_graceful_shutdown=leaving,
     )
     server = Quiet(settings)
+    noisy = [(logging.getLogger(name), RateLimit()) for name in _NOISY]
+    for logger, limit in noisy:
+        logger.addFilter(limit)
     task = asyncio.ensure_future(server.serve(sockets=[listening]))
     try:
         await asyncio.shield(task)
@@ -45,3 +64,5 @@ async def serve_until_cancelled(app: Any, listening: socket.socket, leaving: int
         await asyncio.wait([task], timeout=2 * leaving)
     finally:
         listening.close()
+        for logger, limit in noisy:
+            logger.removeFilter(limit)

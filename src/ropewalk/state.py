@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from .errors import InvalidValue
+from .expr.identity import identity
 from .frozen import dataclass
 from .ir import Channel, Writes
 from .values import Json, canonical, closest
@@ -256,10 +257,10 @@ def _array_append(name: str, channel: Channel, current: Json, updates: list[Json
 @reducer("union", takes="array", total=True)
 def _union(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
     # A dict keeps the order of first sight.
-    seen: dict[object, Json] = {}
+    seen: dict[str | bytes, Json] = {}
     for items in (_current(name, channel, current, ()), *_given(name, channel, updates)):
         for item in items:
-            seen.setdefault(_identity(item), item)
+            seen.setdefault(identity(item, None), item)
     return list(seen.values())
 
 
@@ -297,16 +298,6 @@ def _extreme(pick: Callable[[list[Json]], Json]) -> Fold:
 
 reducer("max", takes="number", total=True)(_extreme(max))
 reducer("min", takes="number", total=True)(_extreme(min))
-
-
-def _identity(item: Json) -> object:
-    """A key that is equal exactly for values that are equal by `==` of the expressions."""
-    kind = type(item)
-    if kind is dict:
-        return (dict, frozenset((key, _identity(inner)) for key, inner in item.items()))
-    if kind is list:
-        return (list, tuple(_identity(inner) for inner in item))
-    return (bool, item) if kind is bool else (None, item)
 
 
 def _same(a: Json, b: Json) -> bool:

@@ -23,6 +23,8 @@ _MOST_COMPLAINTS: Final = 50
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _INFINITY = float("inf")
 _SHOWN: Final = 60  # characters of a place that is too deep
+_LONGEST_NAME: Final = 120  # characters of a name that is compared with others
+_MOST_NAMES: Final = 500  # that one misspelt name is compared with
 
 
 _DIGITS: Final = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
@@ -271,10 +273,19 @@ def digest(value: Json) -> str:
 
 
 def closest(word: object, known: Iterable[str]) -> str | None:
-    """The known name nearest to a misspelt one, for "did you mean"; None when nothing is near, or it is no name."""
-    if not isinstance(word, str):
+    """The known name nearest to a misspelt one, for "did you mean"; None when nothing is near, or it is no name.
+
+    Of very many names only some are compared, those that begin or end alike first, and names of hundreds of
+    characters never: the comparison takes time with the product of two lengths.
+    """
+    if not isinstance(word, str) or not word or len(word) > _LONGEST_NAME:
         return None
     import difflib  # only for a message
 
-    found = difflib.get_close_matches(word, [k for k in known if k], n=1, cutoff=0.6)
+    names = [name for name in known if name and len(name) <= _LONGEST_NAME]
+    if len(names) > _MOST_NAMES:
+        first, last = word[0], word[-1]
+        names.sort(key=lambda name: (name[0] != first) + (name[-1] != last) + abs(len(name) - len(word)))
+        del names[_MOST_NAMES:]
+    found = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return found[0] if found else None

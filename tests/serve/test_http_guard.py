@@ -18,7 +18,10 @@ NOT_IT: list[dict[str, str]] = [
     {"Authorization": "Bearer x"},
     {"Authorization": TOKEN},
     {"Authorization": f"Basic {TOKEN}"},
-    {"Cookie": "ropewalk_token=x"},
+    {"Authorization": "Bearer"},
+    *({"Authorization": f"Bearer {TOKEN[:end]}"} for end in range(1, len(TOKEN))),
+    *({"Authorization": f"Bearer {wrong}"} for wrong in (f"{TOKEN}x", f"x{TOKEN}", TOKEN.upper(), f"{TOKEN} {TOKEN}")),
+    *({"Cookie": f"{name}={value}"} for name in ("ropewalk_token", "ropewalk_session") for value in ("x", "", TOKEN)),
 ]
 
 
@@ -45,7 +48,11 @@ def test_the_printed_address_gives_a_cookie_and_hides_the_token(served: Served) 
     with bare(served) as client:
         first = client.get("/api/runs", params={"token": TOKEN, "limit": "3"})
         assert (first.status_code, first.headers["location"]) == (303, "/api/runs?limit=3")
-        assert first.headers["set-cookie"] == f"ropewalk_token={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+        name, _, rest = first.headers["set-cookie"].partition("=")
+        id, _, attributes = rest.partition("; ")
+        assert name.startswith(f"ropewalk_{served.url.rpartition(':')[2]}_")
+        assert (len(id) >= 40, attributes) == (True, "Path=/; Max-Age=86400; HttpOnly; SameSite=Strict")
+        assert TOKEN not in str(first.headers)
         assert client.get("/api/runs").status_code == 200  # the client keeps cookies
         assert client.get("/api/runs", params={"token": "wrong"}).status_code == 200
     with bare(served) as client:
@@ -69,6 +76,21 @@ def test_the_printed_address_gives_a_cookie_and_hides_the_token(served: Served) 
         ("127.0.0.1.evil.example:{port}", False),
         ("localhost.evil.example", False),
         ("evil.example:127.0.0.1", False),
+        ("evillocalhost", False),
+        ("evillocalhost:{port}", False),
+        ("evil127.0.0.1:{port}", False),
+        ("localhostevil:{port}", False),
+        ("ocalhost:{port}", False),
+        ("[::1].evil.com", False),
+        ("[::1].evil.com:{port}", False),
+        ("[::1]evil:{port}", False),
+        ("[::1", False),
+        ("[::1]:", False),
+        ("localhost:{port}:{port}", False),
+        ("localhost:x", False),
+        ("user@localhost:{port}", False),
+        ("localhost/evil", False),
+        ("localhost.", False),
         ("0.0.0.0:{port}", False),
         ("", False),
     ],
@@ -103,7 +125,8 @@ def test_only_its_own_pages_may_ask(served: Served, origin: str, well: bool) -> 
 
 
 def test_with_the_cookie_alone_nothing_is_changed_from_elsewhere(served: Served) -> None:
-    with bare(served, cookies={"ropewalk_token": TOKEN}) as client:
+    with bare(served) as client:
+        client.get("/", params={"token": TOKEN})
         body = {"document": {}}
         assert client.get("/api/runs").status_code == 200
         assert client.post("/api/validate", json=body).status_code == 403

@@ -8,9 +8,11 @@ world anything, and alarm without certainty: what cannot be decided is no proble
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ..errors import InvalidFlow, Problem
 from ..ir import Flow
-from .report import SECRET, UNKNOWN_TOOL, Checked, Report, unknown_tool
+from .report import SECRET, UNKNOWN_TOOL, Checked, Enough, Report, unknown_tool
 from .structure import MAX_NESTING, MAX_NODES, Layout
 from .walk import ToolCard, Tools, Walk
 
@@ -33,13 +35,15 @@ def check(
     that `$secret` may read; None for any.
     """
     report = Report()
+    layout = None
     try:
-        layout = Layout(flow, report, most_nodes, most_nesting)
-        if layout.sound:
-            walk = Walk(flow, layout, report, tools, unknown_tools)
-            walk.read.secrets = secrets
-            walk.run()
-        return report.checked(layout.order(flow.body) if layout.sound else ())
+        with suppress(Enough):
+            layout = Layout(flow, report, most_nodes, most_nesting)
+            if layout.sound:
+                walk = Walk(flow, layout, report, tools, unknown_tools)
+                walk.read.secrets = secrets
+                walk.run()
+        return report.checked(layout.order(flow.body) if layout is not None and layout.sound else ())
     except RecursionError:
         return Checked(problems=(Problem(path="", message="an expression is nested far too deep"),))
 

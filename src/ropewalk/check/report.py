@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from ..errors import Problem
+from ..errors.collected import MOST_PROBLEMS, MOST_TEXT, more_problems
 from ..frozen import dataclass
 from ..ir import Node
 from ..values import closest
@@ -29,12 +30,17 @@ class Checked:
         return not self.problems
 
 
+class Enough(Exception):
+    """There are as many problems as anybody reads: the check ends."""
+
+
 class Report:
     """Collects problems and warnings, each with its node for the order at the end."""
 
     def __init__(self) -> None:
         self.problems: list[tuple[Node | None, Problem]] = []
         self.warnings: list[tuple[Node | None, Problem]] = []
+        self._size = 0
 
     def add(
         self,
@@ -49,7 +55,13 @@ class Report:
         warning: bool = False,
         keyword: str | None = None,
     ) -> None:
-        """One problem at a field of a node (of the flow itself without one), and a way into it."""
+        """Add a problem at a field of a node (of the flow itself without one), and a way into it.
+
+        Raises:
+            Enough: This was the last problem that is reported. Warnings past the limit are dropped.
+        """
+        if warning and not self.takes_warnings:
+            return
         problem = Problem(
             path=path_of(node, owners, field, at),
             message=message,
@@ -58,6 +70,18 @@ class Report:
             keyword=keyword,
         )
         (self.warnings if warning else self.problems).append((node, problem))
+        self._size += len(problem.path) + len(problem.message)
+        if self._is_full and not warning:
+            raise Enough
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.problems) >= MOST_PROBLEMS or self._size > MOST_TEXT
+
+    @property
+    def takes_warnings(self) -> bool:
+        """Whether a further warning is kept: where not, nobody needs to look for what was meant."""
+        return len(self.warnings) < MOST_PROBLEMS and self._size < MOST_TEXT
 
     def checked(self, order: Iterable[Node]) -> Checked:
         """Everything found, in the order of the nodes given; what belongs to the flow comes last."""
@@ -72,7 +96,10 @@ class Report:
             found.sort(key=lambda entry: place.get(id(entry[0]), last))
             return tuple(dict.fromkeys(problem for _, problem in found))
 
-        return Checked(problems=sort(self.problems), warnings=sort(self.warnings))
+        problems = sort(self.problems)
+        if problems and self._is_full:
+            problems += (more_problems(len(problems)),)
+        return Checked(problems=problems, warnings=sort(self.warnings))
 
 
 SECRET: Final = "secret"
@@ -81,12 +108,13 @@ UNKNOWN_TOOL: Final = "unknown tool"
 """The keyword of what is told of a tool that is not there."""
 
 
-def unknown_tool(tool: str, tools: Any) -> tuple[str, str | None, bool]:
+def unknown_tool(tool: str, tools: Any, *, suggest: bool = True) -> tuple[str, str | None, bool]:
     """What to say of a tool that `tools` does not know: the message, what may have been meant, and whether it is
-    certain that there is none (its server was asked, or its pin refuses it)."""
+    certain that there is none (its server was asked, or its pin refuses it). Without `suggest` nobody reads what was
+    meant, and it is not looked for."""
     names, why, certain = (getattr(tools, name, None) for name in ("names", "why", "certain"))
     reason = why(tool) if callable(why) else None
-    near = closest(tool, names()) if callable(names) and reason is None else None
+    near = closest(tool, names()) if callable(names) and reason is None and suggest else None
     message = f"unknown tool {tool!r}" if reason is None else f"tool {tool!r}: {reason}"
     return message, near, bool(certain(tool)) if callable(certain) else False
 

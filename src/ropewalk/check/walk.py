@@ -14,6 +14,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeAlias
 
+from ..deadline import look_at_clock
 from ..expr.ast import Expr, Lit, Obj
 from ..frozen import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
@@ -134,6 +135,7 @@ class Walk:
             read.doubtful = was_doubtful | cyclic if cyclic else was_doubtful
         done, rules = read.done, self.rules
         for node in nodes:
+            look_at_clock()
             read.node, read.asked = node, asked
             op = node.op
             soft = False
@@ -278,7 +280,7 @@ class Walk:
         return card.gives
 
     def _unknown_tool(self, tool: str) -> None:
-        message, near, certain = unknown_tool(tool, self.tools)
+        message, near, certain = unknown_tool(tool, self.tools, suggest=self.report.takes_warnings)
         warning = self.unknown_tools != "problem" and not (self.unknown_tools == "certain" and certain)
         self.report.add(message, node=self.read.node, owners=self.read.owners, field="tool", suggestion=near,
                         warning=warning, keyword=UNKNOWN_TOOL)  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from ..errors import ExpressionError, Problem
+from ..errors.collected import Problems, Warnings
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Lit, Obj, Ref, children, rebind, refs
 from ..expr.lift import plain_parts, read_string
@@ -42,8 +43,8 @@ class Binder(Generic[Within]):
     """The notation, for messages: "chain"."""
 
     def __init__(self, problems: Iterable[Problem], steps: Sequence[str], variables: Collection[str] = ()) -> None:
-        self.problems: Report = list(problems)
-        self.warnings: Report = []
+        self.problems: Report = Problems(problems)
+        self.warnings: Report = Warnings()
         self.steps, self.variables = steps, variables
         self.names: dict[str, str] = {}  # variables that are read, and where first
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import InvalidFlow, NodeFailed, Problem
+from ..errors.collected import MOST_PROBLEMS
 from ..expr.ast import Ref
 from ..ir import Flow, Graph
 from ..values import Json
@@ -41,12 +42,14 @@ def spec_problems(spec: Any) -> list[Problem]:
     steps = spec.get("steps") if isinstance(spec, Mapping) else None
     if not isinstance(steps, (list, tuple)) or not steps:
         return [Problem(path="steps", message="ComposableToolSpec.steps must be a non-empty array.")]
-    found = []
+    found: list[Problem] = []
     for i, step in enumerate(steps):
         tool = step.get("tool") if isinstance(step, Mapping) else None
         if not isinstance(tool, str) or not tool.strip():
             message = f'Step at index {i} has an empty or missing "tool" name.'
             found.append(Problem(path=f"steps[{i}].tool", message=message))
+            if len(found) == MOST_PROBLEMS:
+                break
     return found
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..errors import ExpressionError, Problem
+from ..errors.collected import Warnings
 from ..expr import lift
 from ..expr.ast import Arr, Expr, Lit, Obj, Ref, rebind
 from ..frozen import dataclass
@@ -53,7 +54,7 @@ class StepReader:
 
     def __init__(self, strict: bool, report: Report) -> None:
         self.strict, self.report = strict, report
-        self.warnings: Report = []
+        self.warnings: Report = Warnings()
         self.steps = Steps([], [])
 
     def read(self, steps: Sequence[Json]) -> None:

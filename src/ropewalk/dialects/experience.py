@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Final
 
 from ..errors import InvalidFlow, Problem
+from ..errors.collected import Problems, Warnings
 from ..frozen import dataclass
 from ..state import REDUCERS, has_type, json_type
 from ..values import Json
@@ -113,8 +114,8 @@ class ExperienceDocument:
     edges: list[Part] = field(default_factory=list)
     loops: list[Part] = field(default_factory=list)
     pipelines: list[Part] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=Problems)
+    warnings: list[Problem] = field(default_factory=Warnings)
 
     @property
     def name(self) -> str:
@@ -142,7 +143,7 @@ class ExperienceDocument:
 
 def read(config: Mapping[str, Json]) -> ExperienceDocument:
     """Read a document; every problem is collected, none is raised but that it is no object."""
-    report: Report = []
+    report: Report = Problems()
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"an experience is an object, not {f.kind(config)}")])
     given = object_of(f.own(config, "", report), DOCUMENT, "", report, required=("name", "version", "state", "graph"))

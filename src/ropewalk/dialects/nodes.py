@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeVar
 
+from ..deadline import look_at_clock
 from ..errors import InvalidFlow, Problem
+from ..errors.collected import Problems
 from ..schema import flaws, misfits
 from ..values import Json
 from . import fields as f
@@ -26,7 +28,7 @@ def read_document(
     """The fields of a whole document in the documented spelling, and what is wrong with them; `schemas` are
     those that hold one. Metadata is left out: an exported document carries it along, and it belongs to the
     stored one."""
-    report: Report = []
+    report: Report = Problems()
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"a {kind} is an object, not {f.kind(config)}")])
     given = known_keys(f.own(config, "", report), known, "", report)
@@ -94,7 +96,11 @@ def read_nodes(
     if not isinstance(value, list):
         say(report, path, f"must be a list of nodes, not {f.kind(value)}")
         return []
-    return [read(item, f"{path}[{i}]", report, depth) for i, item in enumerate(value)]
+    found = []
+    for i, item in enumerate(value):
+        look_at_clock()
+        found.append(read(item, f"{path}[{i}]", report, depth))
+    return found
 
 
 def read_fields(

@@ -8,7 +8,7 @@ also has `write(flow)`. A file is imported when the first document of its kind c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -196,13 +196,13 @@ def failures(ending: Any) -> list[dict[str, Json]]:
 def told_together(found: list[Problem], flow: Flow | None) -> list[Problem]:
     """What is wrong with the document, and with what could be made of it, in the document's order."""
     told = {problem.path for problem in found} | {"result"}  # which is ours: what it reads is told elsewhere
-    more = [p for p in check(flow).problems if told.isdisjoint(_around(p.path))] if flow is not None else []
+    more = [p for p in check(flow).problems if not _inside(p.path, told)] if flow is not None else []
     return sorted(dict.fromkeys([*found, *more]), key=_position)
 
 
-def _around(path: str) -> list[str]:
-    """The path and those of everything it is in: what is said of those explains this."""
-    return [path, *(path[: cut.start()] for cut in re.finditer(r"[.\[]", path))]
+def _inside(path: str, others: Collection[str]) -> bool:
+    """Return True if the path is one of the others or leads into one: what is said of that explains this."""
+    return any(path.startswith(other) and path[len(other) : len(other) + 1] in ("", ".", "[") for other in others)
 
 
 def _position(problem: Problem) -> int:

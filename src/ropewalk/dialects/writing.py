@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..codec.shape import set_fields
 from ..errors import ExpressionError, InvalidFlow, Problem
+from ..errors.collected import Warnings
 from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, Var, rebind, select
 from ..expr.unlift import text_of, unlift
 from ..ir import Flow, Graph, Node, OnError, Policy, Retry, parts
@@ -65,7 +66,7 @@ class FlowWriter(Generic[Around]):
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.problems: list[Problem] = []
+        self.problems: list[Problem] = Warnings()  # of which those past the limit are dropped
         self.ids = set(ids(flow.body))
         self.stands_for: dict[str, str] = {}  # paths of nodes that only the document has, and whose node they are
 

@@ -16,16 +16,19 @@ from ..errors import (
     Problem,
     ToolError,
 )
+from ..expr.compile import needs_budget
 from ..ir import Getter, Step, whole
 from ..journal.boottime import boottime
 from ..journal.journal import Entry
 from ..journal.past import load
+from ..ops import Call
 from ..tools.raw import RawResult, shortened
 from ..values import NOT_JSON, Json, digest
 from .caller import Direct, Lease
 from .direct import raised, start_with
 from .frame import RUN, Frame, Spot, key_of, path_of
 from .lane import Deadline, Late, clock
+from .offload import evaluated
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
 
@@ -68,11 +71,12 @@ def call(
     """
     send, start, take, settle, failed, seconds = _parts(made)
     within = spot.node.policy.timeout
+    slow = needs_budget(spot.node.op.args) if isinstance(spot.node.op, Call) else False
 
     async def run(frame: Frame) -> Json | Pledge:
         run_ = frame[RUN]
         log = run_.log
-        args = get(frame)
+        args = await evaluated(get, frame) if slow else get(frame)
         path = path_of(frame, spot)
         mark = digest([tool, run_.redact(args) if run_.secrets else args])
         if log.past and (known := await _recorded(run_, frame, spot, path, mark)) is not None:

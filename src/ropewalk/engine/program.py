@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import InvalidValue, RopewalkError, SchemaMismatch
 from ..expr.ast import Expr, Obj, Ref
-from ..expr.compile import compile_condition, compile_expr
+from ..expr.compile import compile_condition, compile_expr, needs_budget
 from ..ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, nodes_of
-from ..ops import Call, Validate, Wait
+from ..ops import Call, Compute, Validate, Wait
 from ..schema import compile_schema
 from ..state import fold_into
 from ..uncollected import uncollected
@@ -221,6 +221,10 @@ class Builder:
         if node.policy.retry.attempts > 1:
             spot.attempt_slot = region.slot()
         step = node.op.compile(site)
+        if isinstance(node.op, (Compute, Call)) and needs_budget(_evaluated(node.op)):
+            from .offload import offloaded  # most expressions are a reference or a text
+
+            step = offloaded(step)
         get, go = step.get, step.run
         view = plan.view(spot) if plan is not None else None
         kept = self.durable and (spot.tool is None or spot.soft)
@@ -335,6 +339,10 @@ def _lists_nodes(body: Graph) -> bool:
         isinstance(value, Ref) and value.root == "out" and value.path == (node.id,) and key == node.id
         for (key, value), node in zip(result.fields, body.nodes, strict=True)
     )
+
+
+def _evaluated(op: Compute | Call) -> Expr:
+    return op.value if isinstance(op, Compute) else op.args
 
 
 def _immediate(get: Getter) -> policy.Go:

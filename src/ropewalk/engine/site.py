@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExpressionError, ToolError
 from ..expr.ast import Expr, Lit, Obj
-from ..expr.compile import SecretsOf, compile_condition
+from ..expr.compile import SecretsOf, compile_condition, needs_budget
 from ..expr.show import brief
 from ..ir import Getter, Graph, Step, Yield, whole
 from ..ops import in_milliseconds
@@ -17,6 +17,7 @@ from .caller import Direct
 from .frame import FIRST, ITEM, KEY, LANE, PATH, PREV, RUN, Frame, Region, Spot, key_of, path_of
 from .lane import Lane, lane_of_task
 from .observe import heard
+from .offload import evaluated
 from .region import many
 from .scope import Scope
 
@@ -190,7 +191,9 @@ class CompileSite:
             from ..tools.content import with_content
 
             bound = logged(with_content(bound), tool)
-        if bound.direct is not None and also is None and not self.builder.durable and self.builder.bare(spot):
+        slow = needs_budget(args)
+        plain = bound.direct is not None and also is None and not slow
+        if plain and not self.builder.durable and self.builder.bare(spot):
             spot.limit, spot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)
             return Step(whole, self._start(bound.direct, args))
@@ -209,8 +212,8 @@ class CompileSite:
             return Step(get, self._in_one(bound))
         if self._watched:
             send = self._sender(bound)
-            return Step(whole, _redacted(send, get))
-        return Step(whole, _keyed(bound, get, spot))
+            return Step(whole, _redacted(send, get, slow))
+        return Step(whole, _keyed(bound, get, spot, slow))
 
     def _start(self, called: Direct, args: Expr) -> Callable[[Frame], Awaitable[Json]]:
         """From a frame to the handler's own coroutine, for the region's loop to await."""
@@ -228,19 +231,21 @@ def _place_of(bound: Any) -> Callable[[Frame, Spot], str]:
     return path_of if getattr(bound, "per_attempt", False) else key_of
 
 
-def _keyed(bound: Any, get: Getter, spot: Spot) -> Callable[[Frame], Awaitable[Json]]:
+def _keyed(bound: Any, get: Getter, spot: Spot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
     place = _place_of(bound)
 
     async def run(frame: Frame) -> Json:
         run_ = frame[RUN]
-        return run_.redact(await bound.call(get(frame), f"{run_.id}/{place(frame, spot)}"))
+        args = await evaluated(get, frame) if slow else get(frame)
+        return run_.redact(await bound.call(args, f"{run_.id}/{place(frame, spot)}"))
 
     return run
 
 
-def _redacted(send: durable.Send, get: Getter) -> Callable[[Frame], Awaitable[Json]]:
+def _redacted(send: durable.Send, get: Getter, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
     async def run(frame: Frame) -> Json:
-        return cast(Json, frame[RUN].redact(await send(frame, get(frame))))
+        args = await evaluated(get, frame) if slow else get(frame)
+        return cast(Json, frame[RUN].redact(await send(frame, args)))
 
     return run
 

@@ -6,6 +6,10 @@ absorb other errors, as in CEL, never this one).
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
 from typing import Final
 
 from ..errors import ExpressionError
@@ -13,31 +17,72 @@ from ..values import MAX_BYTES, MAX_DEPTH, Json
 
 MAX_STEPS: Final = 1_000_000
 
+MAX_SECONDS: Final = 10.0
+"""How long one evaluation may take by the clock, where its steps are larger than most."""
+
+SLICE_SECONDS: Final = 0.05
+"""How long an evaluation may keep an event loop that can wait for it elsewhere."""
+
+_LOOK: Final = 1 << 14  # steps from one look at the clock to the next: some milliseconds
+
 LONG_TEXT: Final = 12
 """Of a text that is compared with others, 2 to the power of this many characters are a step."""
 
 LIST_ELEMENT: Final = 16
 """What one more element of a list counts for, in bytes."""
 
+OBJECT_FIELD: Final = 64
+"""What one more field of an object counts for, in bytes: the table of a dict is at least a third empty."""
+
 
 class OverBudget(ExpressionError):
     """The evaluation did more than one evaluation may."""
 
 
+class Slow(OverBudget):
+    """The evaluation takes longer than the event loop waits: it is to be done in a thread."""
+
+
+_here = threading.local()
+
+
+@contextlib.contextmanager
+def in_slices() -> Iterator[None]:
+    """Have evaluations of this thread raise Slow, in the block, as soon as they take longer than a slice."""
+    _here.sliced = True
+    try:
+        yield
+    finally:
+        _here.sliced = False
+
+
 class Budget:
     """What is left for one evaluation; made per evaluation, never shared between two."""
 
-    __slots__ = ("patterns", "room", "steps")
+    __slots__ = ("_began", "_next", "patterns", "room", "steps")
 
     def __init__(self) -> None:
         self.steps, self.room = MAX_STEPS, MAX_BYTES
         self.patterns: set[str] | None = None
+        self._next, self._began = MAX_STEPS - _LOOK, 0.0
 
     def spend(self, steps: int) -> None:
-        """Take `steps` off; raises OverBudget when nothing is left."""
+        """Take `steps` off; raises OverBudget when nothing is left, or no time."""
         self.steps -= steps
+        if self.steps < self._next:
+            self._look()
+
+    def _look(self) -> None:
         if self.steps < 0:
             raise OverBudget(f"the expression takes more than {MAX_STEPS:,} steps")
+        self._next = self.steps - _LOOK
+        now = time.monotonic()
+        if not self._began:  # few evaluations come this far, so the others need no clock
+            self._began = now
+        elif now - self._began > MAX_SECONDS:
+            raise OverBudget(f"the expression takes longer than {MAX_SECONDS:g} seconds")
+        elif now - self._began > SLICE_SECONDS and getattr(_here, "sliced", False):
+            raise Slow("the expression takes long")
 
 
 def toil(budget: Budget | None, steps: int) -> None:

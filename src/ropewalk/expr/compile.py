@@ -27,7 +27,7 @@ def compile_expr(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None)
     if type(expr) is Ref:  # most are, and need nothing more
         base, path = resolve(expr)
         return getter(base, path, None, elide=expr.elide)
-    if not _needs_activation(expr):
+    if not needs_budget(expr):
         return _result(expr, Scope(resolve, _operand, secrets=secrets))
     run = _result(expr, Scope(resolve, _operand, active=True, secrets=secrets))
     return lambda frame: run((frame, Budget()))
@@ -36,13 +36,13 @@ def compile_expr(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None)
 def compile_condition(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None) -> Test:
     """The closure that decides `expr`: true is True; false, null and missing are False; anything
     else raises ExpressionError."""
-    if not _needs_activation(expr):
+    if not needs_budget(expr):
         return Scope(resolve, _operand, secrets=secrets).test(expr)
     run = Scope(resolve, _operand, active=True, secrets=secrets).test(expr)
     return lambda frame: run((frame, Budget()))
 
 
-def _needs_activation(expr: Expr) -> bool:
+def needs_budget(expr: Expr) -> bool:
     """Whether one evaluation needs a common budget: macros, or several growing values."""
     growing = 0
     stack = [expr]

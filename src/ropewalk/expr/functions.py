@@ -17,9 +17,10 @@ from itertools import chain
 from typing import Any, Final
 
 from ..errors import ExpressionError
-from ..values import MAX_DEPTH, Json, closest
+from ..values import Json, closest
 from .ast import Expr, Lit
-from .budget import LIST_ELEMENT, LONG_TEXT, Budget, OverBudget, grow
+from .budget import LIST_ELEMENT, LONG_TEXT, Budget, grow
+from .identity import identity
 from .operators import MISSING, divide, is_number, json_text, kind_of, number, same, text_of
 from .patterns import matched, pattern_of
 from .table import EVERY, MANY, function, listed, wants
@@ -290,17 +291,19 @@ def _interpolate(budget: Budget | None, *parts: Json) -> str:
 # --- lists and objects -----------------------------------------------------------------------
 
 
-@function("keys", 1, returns="array", keeps=EVERY)
-def _keys(value: Json) -> list[Json]:
+@function("keys", 1, returns="array", budget=True, keeps=EVERY)
+def _keys(budget: Budget | None, value: Json) -> list[Json]:
     if type(value) is not dict and value is not None:
         raise wants("keys", "an object", value)
+    grow(budget, LIST_ELEMENT * len(value or ()))
     return list(value or ())
 
 
-@function("values", 1, returns="array", keeps=EVERY)
-def _values(value: Json) -> list[Json]:
+@function("values", 1, returns="array", budget=True, keeps=EVERY)
+def _values(budget: Budget | None, value: Json) -> list[Json]:
     if type(value) is not dict and value is not None:
         raise wants("values", "an object", value)
+    grow(budget, LIST_ELEMENT * len(value or ()))
     return list(value.values()) if value else []
 
 
@@ -327,26 +330,10 @@ def _booleans(name: str, items: Json) -> list[bool]:
 def _unique(budget: Budget | None, items: Json) -> list[Json]:
     found = listed("unique", items)
     grow(budget, LIST_ELEMENT * len(found))
-    seen: dict[Any, Json] = {}
+    seen: dict[str | bytes, Json] = {}
     for item in found:
         seen.setdefault(identity(item, budget), item)
     return list(seen.values())
-
-
-def identity(value: Json, budget: Budget | None, depth: int = MAX_DEPTH) -> Any:
-    """A hashable that two values share exactly when they are equal, strict by JSON type."""
-    kind = type(value)
-    if kind is bool:
-        return (value,)
-    if kind is not list and kind is not dict:
-        return value
-    if budget is not None:
-        budget.spend(len(value) + 1)
-    if not depth:
-        raise OverBudget(f"values nested deeper than {MAX_DEPTH} cannot be compared")
-    if kind is list:
-        return ("[", *[identity(item, budget, depth - 1) for item in value])
-    return frozenset([(key, identity(item, budget, depth - 1)) for key, item in value.items()])
 
 
 @function("flatten", 1, returns="array", budget=True, keeps=EVERY)

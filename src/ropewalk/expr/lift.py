@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
+from ..deadline import look_at_clock
 from ..errors import ExpressionError, Problem
 from ..values import MAX_DEPTH, Json, closest
 from .ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, moved, refs
@@ -101,6 +102,7 @@ class _Reader:
         return Arr(tuple(items))
 
     def _string(self, text: str, where: Where) -> Expr:
+        look_at_clock()
         try:
             found = read_string(text)
             if found is None:

@@ -15,7 +15,7 @@ from ..errors import ExpressionError, InvalidValue
 from ..errors.foreign import passes, with_type
 from ..values import Json, check_json, closest
 from .ast import Path
-from .budget import LIST_ELEMENT, Budget, grow, toil
+from .budget import LIST_ELEMENT, OBJECT_FIELD, Budget, grow, toil
 from .paths import walk
 from .table import EVERY, MANY, function, listed, wants
 
@@ -80,11 +80,12 @@ def _custom(name: Json, value: Json) -> Json:
         raise ExpressionError(f"transform {name} failed: {with_type(error)}") from error
 
 
-def _each_object(name: str, value: Json, run: Callable[[dict[str, Json]], Json]) -> Json:
+def _each_object(name: str, budget: Budget | None, value: Json, run: Callable[[dict[str, Json]], Json]) -> Json:
     """`run` on an object, or on each object of a list; null stays null."""
     if type(value) is dict:
         return run(value)
     if type(value) is list:
+        grow(budget, LIST_ELEMENT * len(value))
         return [run(item) if type(item) is dict else item for item in value]
     if value is None:
         return None
@@ -111,13 +112,14 @@ def _pick(budget: Budget | None, value: Json, fields: Json) -> Json:
         toil(budget, len(value) * len(paths) >> _PICKS)
 
     def run(item: dict[str, Json]) -> Json:
+        grow(budget, OBJECT_FIELD * (1 + min(len(item), len(paths))))
         out: dict[str, Json] = {}
         made: set[int] = set()
         for path in paths:
             _copy_path(item, out, path, made)
         return out
 
-    return _each_object("pick", value, run)
+    return _each_object("pick", budget, value, run)
 
 
 _PICKS: Final = 3  # fields of objects, of which 2 to the power of this many are a step
@@ -140,8 +142,8 @@ def _copy_path(source: dict[str, Json], out: dict[str, Json], path: Path, made: 
     out[str(path[-1])] = found
 
 
-@function("omit", 2, keeps=(0,))
-def _omit(value: Json, fields: Json) -> Json:
+@function("omit", 2, budget=True, keeps=(0,))
+def _omit(budget: Budget | None, value: Json, fields: Json) -> Json:
     left_out: _Out = {}
     for field in listed("omit", fields):
         *outer, last = map(str, field_path("omit", field))
@@ -150,32 +152,34 @@ def _omit(value: Json, fields: Json) -> Json:
             at = at.setdefault(key, {}) if at is not None else None
         if at is not None:  # else what it is in is left out whole
             at[last] = None
-    return _each_object("omit", value, lambda item: _without(item, left_out))
+    return _each_object("omit", budget, value, lambda item: _without(item, left_out, budget))
 
 
 _Out: TypeAlias = "dict[str, _Out | None]"
 """What is left out of an object: None is all that is at a key, else what of it."""
 
 
-def _without(item: dict[str, Json], left_out: _Out) -> dict[str, Json]:
+def _without(item: dict[str, Json], left_out: _Out, budget: Budget | None) -> dict[str, Json]:
     """In one walk, however many are left out."""
+    grow(budget, OBJECT_FIELD * (1 + len(item)))
     kept: dict[str, Json] = {}
     for key, value in item.items():
         if key not in left_out:
             kept[key] = value
         elif (inside := left_out[key]) is not None:
-            kept[key] = _without(value, inside) if type(value) is dict else value
+            kept[key] = _without(value, inside, budget) if type(value) is dict else value
     return kept
 
 
-@function("rename", 2, keeps=EVERY)
-def _rename(value: Json, names: Json) -> Json:
+@function("rename", 2, budget=True, keeps=EVERY)
+def _rename(budget: Budget | None, value: Json, names: Json) -> Json:
     if type(names) is not dict or not all(type(name) is str for name in names.values()):
         raise ExpressionError("rename needs an object of old and new names")
-    return _each_object("rename", value, lambda item: _renamed(item, names))
+    return _each_object("rename", budget, value, lambda item: _renamed(item, names, budget))
 
 
-def _renamed(item: dict[str, Json], names: dict[str, str]) -> dict[str, Json]:
+def _renamed(item: dict[str, Json], names: dict[str, str], budget: Budget | None) -> dict[str, Json]:
+    grow(budget, OBJECT_FIELD * (1 + len(item)))
     taken = {names[key] for key in item if key in names}
     return {names.get(key, key): value for key, value in item.items() if key in names or key not in taken}
 
@@ -184,9 +188,10 @@ def _renamed(item: dict[str, Json], names: dict[str, str]) -> dict[str, Json]:
 def _merge(budget: Budget | None, *values: Json) -> Json:
     """Shallow: of two equal keys the later one wins; null adds nothing."""
     out: dict[str, Json] = {}
+    budget = budget or Budget()  # the values count together
     for value in values:
         if type(value) is dict:
-            grow(budget, 16 * len(value))
+            grow(budget, OBJECT_FIELD * len(value))
             out.update(value)
         elif value is not None:
             raise wants("merge", "objects", value)
@@ -197,6 +202,7 @@ def _merge(budget: Budget | None, *values: Json) -> Json:
 def _deep_merge(budget: Budget | None, *values: Json) -> Json:
     """Objects are merged at every depth; anything else is replaced by the later value."""
     out: Json = {}
+    budget = budget or Budget()
     for value in values:
         if type(value) is not dict and value is not None:
             raise wants("deep_merge", "objects", value)
@@ -205,7 +211,7 @@ def _deep_merge(budget: Budget | None, *values: Json) -> Json:
 
 
 def _deeper(a: dict[str, Json], b: dict[str, Json], budget: Budget | None) -> dict[str, Json]:
-    grow(budget, 16 * (len(a) + len(b)))
+    grow(budget, OBJECT_FIELD * (1 + len(a) + len(b)))
     out = dict(a)
     for key, value in b.items():
         known = out.get(key)
@@ -217,6 +223,7 @@ def _deeper(a: dict[str, Json], b: dict[str, Json], budget: Budget | None) -> di
 def _concat(budget: Budget | None, *values: Json) -> list[Json]:
     """Lists one after the other; another value is one element, null adds nothing."""
     out: list[Json] = []
+    budget = budget or Budget()
     for value in values:
         if type(value) is list:
             grow(budget, LIST_ELEMENT * len(value))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
+from ..deadline import look_at_clock
 from ..errors import Place, Problem
 from ..frozen import dataclass
 from ..values import Json
@@ -63,6 +64,7 @@ class Document:
 
     def told(self, problem: Problem) -> Problem:
         """The problem with its place; one that is found through an alias says where that stands."""
+        look_at_clock()
         place, alias = self._found(problem.path, problem.column, _about_key(problem))
         if alias is None:
             return replace(problem, place=place)
@@ -70,6 +72,17 @@ class Document:
         name = self.text[alias.start : alias.end]
         said = f"{problem.message} (through the alias {name} at {at.line}:{at.column})"
         return replace(problem, message=said, place=place)
+
+    def _lengths_of(self, value: dict[str, Json]) -> list[int]:
+        """How long the keys of an object are, the longest first; read once, as thousands of problems may be in it."""
+        known = self._lengths.get(id(value))
+        if known is None:
+            known = self._lengths[id(value)] = sorted(set(map(len, value)), reverse=True)
+        return known
+
+    @cached_property
+    def _lengths(self) -> dict[int, list[int]]:
+        return {}
 
     def _found(self, path: str, column: int | None, at_key: bool) -> tuple[Place, Spot | None]:
         """The place, and the first alias on the way to it."""
@@ -81,7 +94,7 @@ class Document:
             if not rest:
                 break
             if isinstance(value, dict):
-                key, after = _field(value, rest)
+                key, after = _field(value, rest, self._lengths_of(value))
                 if key is None or key not in spot.fields:
                     break
                 spot, value, rest = spot.fields[key], value[key], after
@@ -99,19 +112,17 @@ class Document:
         return self.lines.place(spot.key if by_key else spot.start), alias
 
 
-def _field(value: dict[str, Json], rest: str) -> tuple[str | None, str]:
+def _field(value: dict[str, Json], rest: str, lengths: Iterable[int]) -> tuple[str | None, str]:
     """The longest key that `rest` begins with (keys may hold dots), and what follows it."""
     quoted = _STEP.match(rest)
     if quoted and quoted[2] is not None:
         key = _unquoted(quoted[2])
         return (key if key in value else None), rest[quoted.end() :]
     bare = rest.removeprefix(".")
-    best = max(
-        (key for key in value if bare.startswith(key) and (bare[len(key) :][:1] in ("", ".", "["))),
-        key=len,
-        default=None,
-    )
-    return best, bare[len(best) :] if best is not None else rest
+    for length in lengths:  # of which there are few, where a look at each key would take the square of their number
+        if length <= len(bare) and bare[length : length + 1] in ("", ".", "[") and bare[:length] in value:
+            return bare[:length], bare[length:]
+    return None, rest
 
 
 def _unquoted(text: str) -> str | None:

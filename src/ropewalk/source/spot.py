@@ -50,6 +50,10 @@ class Lines:
     text: str
 
     @cached_property
+    def _read(self) -> dict[int, str]:
+        return {}
+
+    @cached_property
     def starts(self) -> list[int]:
         return [0, *(found.end() for found in _BREAK.finditer(self.text))]
 
@@ -57,9 +61,15 @@ class Lines:
         """The place of the character at `offset`; past the end it is the end."""
         offset = max(0, min(offset, len(self.text)))
         line = bisect_right(self.starts, offset) - 1
-        begin = self.starts[line]
-        end = self.starts[line + 1] if line + 1 < len(self.starts) else len(self.text)
-        return Place(self.file, line + 1, offset - begin + 1, self.text[begin:end].rstrip("\r\n"))
+        return Place(self.file, line + 1, offset - self.starts[line] + 1, self._line(line))
+
+    def _line(self, line: int) -> str:
+        """The text of a line, one copy however many places are in it: a line may have megabytes."""
+        known = self._read.get(line)
+        if known is None:
+            end = self.starts[line + 1] if line + 1 < len(self.starts) else len(self.text)
+            known = self._read[line] = self.text[self.starts[line] : end].rstrip("\r\n")
+        return known
 
 
 def inside(text: str, spot: Spot, value: str, column: int) -> int:

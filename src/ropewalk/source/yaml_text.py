@@ -23,6 +23,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from ..deadline import look_at_clock
 from ..frozen import dataclass
 from ..values import Json, closest
 from .fault import MOST_FAULTS, Fault, Refused
@@ -34,6 +35,7 @@ _LOADER: Any = getattr(yaml, "CLoader", yaml.SafeLoader)  # only its event strea
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BREAKS_OF_1_1 = ("\x85", "\u2028", "\u2029")
 _NODE_COST = 16
+_LOOK = 255  # events from one look at the clock to the next, less one
 
 _CONSTANTS: Final[dict[str, Json]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -235,7 +237,9 @@ def events(text: str) -> Iterator[Any]:
         )
     text, restore = _hide_breaks(text)
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
+        for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+            if not count & _LOOK:
+                look_at_clock()
             if restore and type(event) is ScalarEvent:
                 event.value = event.value.translate(restore)
             yield event

@@ -16,8 +16,8 @@ from ...journal.offloop import off_loop
 from ...runs import LEFT
 from ...values import Json, check_json
 from . import shapes
-from .answers import Answer, Files, Route, Served
-from .given import Asked, Definition, Document, loaded_of
+from .answers import Answer, Files, Route, Served, patiently
+from .given import Asked, Definition, Document, loaded_of, size_of
 from .live import Live
 from .runs import EXECUTED, Awaited, Going, RunId, ended, known, own_id, set_going
 
@@ -99,7 +99,8 @@ async def fork(run_id: RunId, app: Served, files: Files, live: Going, given: For
     if "input" in given.model_fields_set:
         how["input"] = check_json(given.input, "input")
     if given.definition is not None or given.document is not None:
-        loaded, _ = loaded_of(app, files, given.definition, given.document)
+        size = size_of(given.document)
+        loaded, _ = await patiently(size, lambda: loaded_of(app, files, given.definition, given.document))
         how["definition"] = {**loaded.document, "kind": loaded.kind}
     id = own_id(given.run_id)
     if live.holds(id):  # before its row is there

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
 from fastapi import Depends, HTTPException, Request
@@ -12,6 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from ...app import App
+from ...deadline import DEFINITION_SECONDS, in_thread
 from ...errors import (
     ConfigError,
     ExpressionError,
@@ -43,6 +45,8 @@ from ...told import error_data, problem_data
 from .flow_files import FlowFiles
 from .misfits import misfits, unknown_parameters
 from .wording import message_of, no_route
+
+Read = TypeVar("Read")
 
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     # The first line that fits decides, so the narrower kinds stand first.
@@ -144,6 +148,18 @@ class Answer(JSONResponse):
         return orjson.dumps(content)
 
 
+SMALL: Final = 32_768  # bytes of a body that are read at once: some milliseconds
+
+
+async def patiently(size: int, work: Callable[[], Read]) -> Read:
+    """Do work that reads or checks `size` bytes of a definition: much of it in a thread, with a limit of time.
+
+    Raises:
+        InvalidFlow: It took too long.
+    """
+    return work() if size <= SMALL else await in_thread(work, DEFINITION_SECONDS)
+
+
 class Body(Request):
     """A request whose JSON is read as definitions are: within limits, no NaN, no repeated keys."""
 
@@ -155,7 +171,7 @@ class Body(Request):
             except UnicodeDecodeError:
                 raise HTTPException(422, "the body is not UTF-8") from None
             try:
-                self._json = load(text, form="json", name="body").data
+                self._json = await patiently(len(raw), lambda: load(text, form="json", name="body").data)
             except InvalidFlow as error:
                 said = [{**problem_data(p), "file": "body"} for p in error.problems]
                 raise HTTPException(422, said) from None

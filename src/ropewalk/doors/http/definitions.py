@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from fastapi.responses import PlainTextResponse, Response
 
 from ...app import App
+from ...deadline import DEFINITION_SECONDS, limited
 from ...draw import draw, graph_data
 from ...errors import InvalidFlow, Problem
 from ...plan import plan as planned
@@ -15,8 +16,8 @@ from ...runs import iso
 from ...stored import STORED
 from ...told import problem_data
 from . import shapes
-from .answers import Answer, Files, Route, Served
-from .given import Asked, Document, read, stored
+from .answers import Answer, Files, Route, Served, patiently
+from .given import Asked, Document, read, size_of, stored
 
 Kind = Annotated[Literal["chain", "composition"], Path(description="The notation.")]
 Id = Annotated[str, Path(max_length=500)]
@@ -64,7 +65,8 @@ def delete_file(id: Id, files: Files) -> None:
 )
 def create(kind: Kind, given: Given, app: Served) -> Answer:
     """Check and store a definition; an id that is taken is replaced."""
-    loaded = read(app, given.document)
+    with limited(DEFINITION_SECONDS):
+        loaded = read(app, given.document)
     if loaded.kind != kind:
         said = f"this is a {loaded.kind}, and {kind}s are stored here; "
         where = f"send it to /api/definitions/{loaded.kind}" if loaded.kind in STORED else "it is kept in a file"
@@ -99,10 +101,11 @@ def delete(kind: Kind, id: Id, app: Served) -> Response:
 @router.post("/validate", summary="Check a document", response_model=shapes.Validity)
 async def validate(given: Given, app: Served) -> Answer:
     """Everything that is wrong with a document, and what is doubtful; calls no tool."""
+    size = size_of(given.document)
     try:
-        loaded = read(app, given.document)
+        loaded = await patiently(size, lambda: read(app, given.document))
         await app.connect_for(loaded.flow)
-        checked = app.check(loaded, unknown_tools="certain")
+        checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
     except InvalidFlow as error:
         found = await app.definitions.with_tools(error, app.connect_for)
         problems, warnings = ([problem_data(p) for p in said] for said in (found.problems, found.warnings))
@@ -112,7 +115,7 @@ async def validate(given: Given, app: Served) -> Answer:
             "valid": not checked.problems,
             "problems": [problem_data(p) for p in checked.problems],
             "warnings": [problem_data(p) for p in checked.warnings],
-            "graph": graph_data(loaded.flow),
+            "graph": await patiently(size, lambda: graph_data(loaded.flow)),
         }
     )
 
@@ -120,13 +123,15 @@ async def validate(given: Given, app: Served) -> Answer:
 @router.post("/plan", summary="Plan a run", response_model=shapes.Plan)
 async def plan(given: Given, app: Served) -> Answer:
     """What would run, in which order, with which tools; calls nothing."""
-    loaded = read(app, given.document)
+    size = size_of(given.document)
+    loaded = await patiently(size, lambda: read(app, given.document))
     await app.connect_for(loaded.flow)
-    checked = app.check(loaded, unknown_tools="certain")
+    checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
     if checked.problems:
         raise InvalidFlow(checked.problems)
-    made = planned(loaded.flow, app.definitions.cards_for(loaded), checked.warnings, kind=loaded.kind)
-    return Answer(made.to_dict())
+    cards, about = app.definitions.cards_for(loaded), checked.warnings
+    made = await patiently(size, lambda: planned(loaded.flow, cards, about, kind=loaded.kind).to_dict())
+    return Answer(made)
 
 
 def _drawn(text: str, format: str) -> Response:

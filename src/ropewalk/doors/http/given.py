@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...check import SECRET, check
@@ -31,6 +32,9 @@ class Definition(Asked):
     id: str = Field(max_length=500)
 
 
+OWN = "ropewalk:"
+"""What the ids of the tools begin with that agents are made of."""
+
 Document = dict[str, Any] | str
 """A definition itself: as an object, or as its YAML or JSON text."""
 
@@ -51,6 +55,11 @@ def loaded_of(
         return app.definitions.stored(stored(app, named.kind, named.id)), named.id
     assert document is not None
     return read(app, document), None
+
+
+def size_of(document: Document | None) -> int:
+    """Return about how many bytes a document has."""
+    return len(document) if isinstance(document, str) else len(orjson.dumps(document))
 
 
 def stored(app: App, kind: str, id: str) -> Any:
@@ -77,6 +86,10 @@ def read(app: App, document: Document) -> Loaded:
             raise wrong from None
     else:
         loaded = app.loaded(document)
+    own = own_tool(loaded.document)
+    if own is not None:
+        said = f"{own} is a part of agents and not called by itself; send an agent instead"
+        raise InvalidFlow([Problem(path="", message=said)])
     if loaded.compiled.local:
         said = f"an {loaded.kind} names files of its directory; run it with `ropewalk run`, or as a flow of the project"
         raise InvalidFlow([Problem(path="kind", message=said)])
@@ -94,3 +107,22 @@ def _check_secrets(app: App, loaded: Loaded) -> None:
         said = "a definition that is sent over HTTP may not read it; add its name to `http` under [secrets]"
         told = [replace(one, message=f"{one.message.partition(' ')[0]}: {said}", suggestion=None) for one in refused]
         raise InvalidFlow(attach(told, loaded.file))
+
+
+_DATA = frozenset(("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value"))
+"""Fields that hold data, in which anything may be called `tool`."""
+
+
+def own_tool(document: Any) -> str | None:
+    """Return the first tool of agents' own that a node or step of a document names; None where none does."""
+    rest = [document]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, dict):
+            tool = part.get("tool")
+            if isinstance(tool, str) and tool.startswith(OWN):
+                return tool
+            rest += [inside for key, inside in part.items() if key not in _DATA]
+        elif isinstance(part, list):
+            rest += part
+    return None

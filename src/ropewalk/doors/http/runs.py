@@ -26,9 +26,9 @@ from ...journal.journal import NewRun as Begun
 from ...runs import summary, told
 from ...values import Json, check_json, closest
 from . import shapes
-from .answers import Answer, Files, Route, Served
+from .answers import Answer, Files, Route, Served, patiently
 from .flow_files import FILE, FlowFiles
-from .given import Asked, Definition, Document, loaded_of
+from .given import Asked, Definition, Document, loaded_of, size_of
 from .live import Live, Start
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def known(app: App, run_id: str) -> RunRow:
 async def start(given: NewRun, app: Served, files: Files, live: Going) -> Answer:
     """202 as soon as it has begun; 200 with its result when it ends within `wait` seconds. An id that has run is
     answered 200, with the result of before."""
-    loaded, id = loaded_of(app, files, given.definition, given.document)
+    size = size_of(given.document)
+    loaded, id = await patiently(size, lambda: loaded_of(app, files, given.definition, given.document))
     run_id = own_id(given.run_id)
     variables = check_json(given.variables, "variables") if given.variables is not None else None
     check_variables(loaded.flow, variables or {})

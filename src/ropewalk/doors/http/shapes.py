@@ -217,6 +217,8 @@ class Tool(Open):
 
 class ToolList(BaseModel):
     tools: list[Tool]
+    total: int = Field(description="How many tools there are with this text, in all pages.")
+    next: str | None = Field(description="Give it as `after` for the next page; null where this is the last one.")
     failures: dict[str, str] = Field(description="Why tools are missing, by the name of their server.")
     connecting: list[str] = Field(description="Servers that have not answered yet; their tools are missing until then.")
 

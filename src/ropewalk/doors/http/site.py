@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from ...errors import RopewalkError
 from ...guard import Guard
-from . import again, contents, definitions, metrics, page, runs, tools
+from . import again, contents, definitions, metrics, page, runs, sessions, tools
 from .answers import REFUSALS, Answer, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
 from .live import Live
@@ -69,7 +69,7 @@ def _routes(app: App, files: FlowFiles) -> FastAPI:
     site.state.served, site.state.live, site.state.metrics = app, live, Metrics()
     site.state.files = files
     app.watch(site.state.metrics.take)
-    nouns = (again, contents, runs, definitions, tools, metrics)
+    nouns = (again, contents, runs, definitions, tools, sessions, metrics)
     site.state.routes = [route for noun in nouns for route in noun.router.routes]
     for noun in (*nouns, page):  # the page is what all other paths are
         site.include_router(noun.router)

@@ -1,0 +1,45 @@
+"""Expressions that take long leave the event loop: begun there, and evaluated anew in a thread when they are slow.
+
+Expressions have no side effects, so the beginning may be done twice. In the thread they have the seconds of `Budget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..deadline import in_thread
+from ..expr.budget import Slow, in_slices
+from ..ir import Getter, Step, whole
+from ..values import Json
+from .frame import Frame
+
+
+async def evaluated(get: Getter, frame: Frame) -> Json:
+    """Return the value of an expression, from a thread when it takes longer than a slice of the event loop's time."""
+    try:
+        with in_slices():
+            return get(frame)
+    except Slow:
+        return await in_thread(lambda: get(frame))
+
+
+def offloaded(step: Step) -> Step:
+    """Return the step whose getter may leave the event loop."""
+    get, go = step.get, step.run
+    if get is whole:
+        return step  # it evaluates what it needs by itself
+
+    async def compute(frame: Frame) -> Json:
+        return await evaluated(get, frame)
+
+    if go is None:
+        return Step(whole, compute)
+    return Step(whole, _followed(get, go))
+
+
+def _followed(get: Getter, go: Callable[[Any], Awaitable[Any]]) -> Callable[[Frame], Awaitable[Any]]:
+    async def run(frame: Frame) -> Any:
+        return await go(await evaluated(get, frame))
+
+    return run

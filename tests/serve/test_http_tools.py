@@ -1,0 +1,89 @@
+"""The toolbox over HTTP: bounded pages, and no way to call what agents are made of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+
+from ropewalk import App, Tool
+from ropewalk.claude.approval import approval_tool
+from ropewalk.doors.http.site import make_site
+from ropewalk.testing import ScriptedModel
+
+HEAD = {"Authorization": "Bearer t"}
+
+
+def asking(app: App, *asked: tuple[str, str, Any]) -> list[httpx2.Response]:
+    async def scenario() -> list[httpx2.Response]:
+        transport = httpx2.ASGITransport(make_site(app, "t"))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEAD) as client:
+            return [await client.request(method, path, json=body) for method, path, body in asked]
+
+    return asyncio.run(scenario())
+
+
+def toolbox(count: int) -> App:
+    app = App("memory")
+    for i in range(count):
+        app.toolbox.register(Tool(f"tool{i:06}", f"Number {i}", {"type": "object"}, namespace="many", handler=dict))
+    return app
+
+
+def test_tools_come_in_bounded_pages_in_one_order() -> None:
+    app, seen, after = toolbox(2_500), [], ""
+    for _ in range(10):
+        [page] = asking(app, ("GET", f"/api/tools?after={after}", None))
+        found = page.json()
+        assert len(found["tools"]) <= 1_000
+        assert found["total"] == 2_500
+        seen += [f"{tool['namespace']}:{tool['name']}" for tool in found["tools"]]
+        after = found["next"]
+        if after is None:
+            break
+    assert seen == [f"many:tool{i:06}" for i in range(2_500)]
+
+
+def test_a_page_has_as_many_as_asked_for_of_those_with_a_text() -> None:
+    few, rest, none, many, zero = asking(
+        toolbox(300),
+        ("GET", "/api/tools?text=NUMBER%2029&limit=3", None),
+        ("GET", "/api/tools?text=number%2029&limit=10&after=many:tool000291", None),
+        ("GET", "/api/tools?after=zzz", None),
+        ("GET", "/api/tools?limit=1001", None),
+        ("GET", "/api/tools?limit=0", None),
+    )
+    assert ([tool["description"] for tool in few.json()["tools"]], few.json()["total"]) == (
+        ["Number 29", "Number 290", "Number 291"], 11,
+    )  # fmt: skip
+    assert few.json()["next"] == "many:tool000291"
+    assert ([tool["name"][-3:] for tool in rest.json()["tools"]], rest.json()["next"]) == (
+        [f"{i}" for i in range(292, 300)], None,
+    )  # fmt: skip
+    assert (none.json()["tools"], none.json()["next"]) == ([], None)
+    assert (many.status_code, zero.status_code) == (422, 422)
+
+
+@pytest.mark.parametrize("own", ["ropewalk:model", "ropewalk:approval"])
+def test_what_agents_are_made_of_is_not_called_over_http(own: str) -> None:
+    app = App("memory", model=ScriptedModel("never said"))
+    if own == "ropewalk:approval":
+        app.toolbox.register(approval_tool())  # as an agent does that asks
+    node = {"id": "a", "type": "tool", "tool": own, "params": {"messages": []}}
+    loop = {"id": "l", "type": "loop", "items": [1], "nodes": [node]}
+    documents = [
+        {"kind": "chain", "nodes": [node]},
+        {"kind": "chain", "nodes": [loop]},
+        {"kind": "composition", "nodes": [{"id": "a", "type": "tool", "tool": own}]},
+        {"kind": "composite", "name": "c", "steps": [{"tool": own, "name": "s"}]},
+        f"kind: chain\nnodes: [{{id: a, type: tool, tool: '{own}'}}]\n",
+    ]
+    asked = [("POST", path, {"document": one}) for one in documents for path in ("/api/runs", "/api/plan")]
+    calls = [("POST", f"/api/tools/{id}", {"arguments": {}}) for id in (own, own.partition(":")[2])]
+    direct, short, *sent = asking(app, *calls, *asked)
+    assert (direct.status_code, "a part of agents" in direct.text) == (403, True), direct.text
+    assert short.status_code in (403, 404), short.text
+    for answer in sent:
+        assert (answer.status_code, "a part of agents" in answer.text) == (422, True), answer.text
