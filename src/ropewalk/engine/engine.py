@@ -305,7 +305,10 @@ class Engine:
         parked = root is not None and bool(root.parked or root.cut)
         run.tell("run.waiting" if parked else "run.interrupted", data={"status": "waiting"} if parked else None)
         try:
-            await complete(self._release(job, run, ending, exc))
+            if isinstance(exc, GeneratorExit):  # a closed coroutine cannot wait for anything
+                await self._release(job, run, ending, exc)
+            else:
+                await complete(self._release(job, run, ending, exc))
         finally:
             if run.waiting is not None:
                 run.waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())

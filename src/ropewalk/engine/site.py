@@ -282,7 +282,8 @@ def _text(get: Getter) -> Getter:
     def text(frame: Frame) -> str:
         value = get(frame)
         if type(value) is not str or not value.strip():
-            raise ExpressionError(f"what is waited for must be a text, not {brief(Lit(value))}")
+            given = repr(value) if type(value) is str else brief(Lit(value))
+            raise ExpressionError(f"what is waited for must be a text, not {given}")
         return value
 
     return text
