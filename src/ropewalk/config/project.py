@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ..errors import ConfigError
 from .limits import Limits, Retention
 from .lines import read_workplace
+from .network import exemption
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
 from .table import SECTIONS, TomlFile, stands
@@ -39,6 +41,8 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     with table.noting():
         workplace = read_workplace(table)
     with table.noting():
+        allow_hosts = _allowed(table)
+    with table.noting():
         address = _store(table, home, environ)
     table.tell()
     data = table.data
@@ -55,6 +59,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         workplace=workplace,
         retention=_kept(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
+        allow_hosts=allow_hosts,
         claude=dict(data.get("claude", {})),
         mcp_server=_served(data.get("mcp_server", {})),
         broken=broken,
@@ -65,6 +70,17 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
 def _kept(given: Any) -> Retention | None:
     """One that names only the days, or only the runs, has no bound on the other."""
     return None if given is False else Retention(**({"days": None, "runs": None, **given} if given else {}))
+
+
+def _allowed(table: TomlFile) -> tuple[str, ...]:
+    """The hosts of `[network] allow`, each checked."""
+    given = tuple(table.check(("network",), SECTIONS["network"]).get("allow", ()))
+    for one in given:
+        try:
+            exemption(one)
+        except ConfigError as error:
+            table.wrong(("network", "allow"), f"[network] allow: {error}")
+    return given
 
 
 def _served(given: Mapping[str, Any]) -> McpServed:

@@ -124,6 +124,7 @@ PROVIDER_KEYS: Final[dict[str, Check]] = {
     "tools": _tables,
     "headers": _text_table,
     "timeout": _seconds,
+    "read_only": _texts,
     "enabled": _flag,
 }
 QUEUE_KEYS: Final[dict[str, Check]] = {
@@ -151,6 +152,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "most_listed": _amount,
         "instructions": is_text,
     },
+    "network": {"allow": _texts},
     "store": {"url": is_text, "sync": _sync, "engine": _engine, "retention": _retention},
     "workers": {
         "concurrency": _count,

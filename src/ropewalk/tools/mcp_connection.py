@@ -21,6 +21,7 @@ from ..config.secret import Secrets
 from ..errors import ConfigError, ToolError
 from ..values import Json
 from .child import Child, harmless
+from .idempotency import hash_key
 from .mcp_config import ServerConfig, resolved
 from .mcp_definition import Definition, list_definitions
 from .mcp_http import LOST, UNDELIVERED, http_streams
@@ -318,7 +319,7 @@ async def _call(session: ClientSession, request: Request) -> Any:
     """One tools/call. Not `Client.call_tool`: that one validates results with Python `re`."""
     import mcp_types as types
 
-    meta: Any = None if request.key is None else {"ropewalk/idempotencyKey": request.key}
+    meta: Any = None if request.key is None else {"ropewalk/idempotencyKey": hash_key(request.key)}
     params = types.CallToolRequestParams(name=request.tool, arguments=request.args, _meta=meta)
     result = await session.send_request(
         types.CallToolRequest(params=params),

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ..config.network import AddressPolicy
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..errors.given import must_be, wants
 from ..values import Json, closest, fresh
@@ -53,7 +54,9 @@ class Toolbox(Index):
 
     `tools` are `@tool` functions, plain callables and Tools. `mcp` maps server names to their
     configuration (`command`, `args`, `env` or `url`, ...), `providers` maps provider ids to theirs (`url`,
-    `headers`, `timeout`, `tools`, `openapi`) or to an executor. Nothing is connected before `connect`.
+    `headers`, `timeout`, `tools`, `openapi`, `read_only`) or to an executor. Nothing is connected before `connect`.
+    `allow_hosts` are the hosts, addresses and ranges that a URL out of a document or an argument may lead to although
+    they are not public.
     `failures` says why a server cannot be reached now, or why a tool of one (`server:tool`) was not taken.
     """
 
@@ -63,8 +66,13 @@ class Toolbox(Index):
         *,
         mcp: Mapping[str, dict[str, Json]] | None = None,
         providers: Mapping[str, Any] | None = None,
+        allow_hosts: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        if not isinstance(allow_hosts, (list, tuple)) or not all(isinstance(host, str) for host in allow_hosts):
+            raise wants("allow_hosts", "a list of hosts, addresses and ranges", allow_hosts)
+        self.network = AddressPolicy(allow_hosts)
+        """Which addresses that come from data may be connected to."""
         self.local = Handlers()
         self.mcp: Any = None
         self._providers: Providers | None = None
@@ -89,7 +97,7 @@ class Toolbox(Index):
             if self._providers is None:
                 from .providers import Providers
 
-                self._providers = Providers()
+                self._providers = Providers(self.network)
             return self._providers
 
     def lacks(self, tool_id: str) -> bool:
