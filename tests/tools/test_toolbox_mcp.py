@@ -180,7 +180,7 @@ def test_name_that_is_no_id_is_made_one_and_the_server_still_hears_its_own() -> 
     assert box.backends("s:files_read_all") == [ToolBackend.mcp("s", "files/read all")]
     found = box.get("s:files_read_all")
     assert found is not None
-    assert (found.display_name, found.has_side_effects, found.timeout) == ("Read", False, None)
+    assert (found.display_name, found.has_side_effects, found.timeout) == ("Read", True, None)
 
 
 def test_server_cannot_change_a_tool_that_others_serve_too() -> None:

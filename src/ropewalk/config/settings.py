@@ -16,14 +16,18 @@ MODES: Final = ("auto", "legacy", "2026-07-28")
 """How to speak with an MCP server: ask it, with the older handshake, without one."""
 
 
+TRUST_HINTS: Final = "hints"
+"""The value of `trust` that makes the hints of a server count."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
     """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP).
 
     `env` is added to the allow-listed environment of the child; `env` and `headers` are as written,
     their variables unread; `timeout` is seconds per call, `connect_timeout` those to connect in;
-    `mode` is one of MODES; `cwd` is where the child starts: the directory of the file that names it,
-    unless set.
+    `mode` is one of MODES; with `trust` "hints" what the server says of its tools (`readOnlyHint`) counts; `cwd` is
+    where the child starts: the directory of the file that names it, unless set.
     """
 
     name: str
@@ -36,6 +40,7 @@ class McpServer:
     timeout: float | None = None
     connect_timeout: float | None = None
     mode: str | None = None
+    trust: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

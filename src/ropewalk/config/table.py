@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from ..errors import ConfigError, InvalidFlow, Place
 from ..source import Lines, decoded, is_file
 from ..values import MAX_DEPTH, closest
-from .settings import MODES
+from .settings import MODES, TRUST_HINTS
 from .workplace import CATCH_UP
 
 Check: TypeAlias = Callable[[Any], bool]
@@ -74,6 +74,10 @@ def _mode(value: Any) -> bool:
     return value in MODES
 
 
+def _trust(value: Any) -> bool:
+    return value == TRUST_HINTS
+
+
 def _sync(value: Any) -> bool:
     return value in ("normal", "full")
 
@@ -104,6 +108,7 @@ WORDS: Final[dict[Check, str]] = {
     _sync: '"normal" or "full"',
     _engine: '"local" or "dbos"',
     _mode: f"one of {', '.join(MODES)}",
+    _trust: f'"{TRUST_HINTS}", or left out',
     _catch_up: f"one of {', '.join(CATCH_UP)}",
 }
 SERVER_KEYS: Final[dict[str, Check]] = {
@@ -116,6 +121,7 @@ SERVER_KEYS: Final[dict[str, Check]] = {
     "timeout": _seconds,
     "connect_timeout": _seconds,
     "mode": _mode,
+    "trust": _trust,
     "enabled": _flag,
 }
 PROVIDER_KEYS: Final[dict[str, Check]] = {

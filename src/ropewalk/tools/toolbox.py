@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config.network import AddressPolicy
+from ..config.settings import TRUST_HINTS
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..errors.given import must_be, wants
 from ..values import Json, closest, fresh
 from .index import Change, Index, Page, log
 from .tool import Handler, Tool, ToolBackend, check_backend, tool_from
+from .trust import counted_annotations
 
 if TYPE_CHECKING:
     from .pins import Pins
@@ -83,6 +85,7 @@ class Toolbox(Index):
         """Which tools of MCP servers and OpenAPI documents have been approved; None: all are taken."""
         self._served: dict[str, set[str]] = {}
         self._seconds: dict[str, Json] = {}
+        self._trusted: set[str] = set()
         self._opening = threading.Lock()
         self.register_all(tools)
         for name, config in _table(mcp, "mcp").items():
@@ -99,6 +102,10 @@ class Toolbox(Index):
 
                 self._providers = Providers(self.network)
             return self._providers
+
+    def trusts_hints(self, server: str) -> bool:
+        """Return True if the hints of an MCP server count, such as `readOnlyHint` (`trust = "hints"`)."""
+        return server in self._trusted
 
     def lacks(self, tool_id: str) -> bool:
         """Whether a server must be asked before anything can be said of a tool: it is not known, or its server
@@ -209,6 +216,8 @@ class Toolbox(Index):
                 self.mcp.on_tools(self.take_tools)
         self.mcp.add(name, config)
         self._seconds[name] = config.get("timeout")
+        if config.get("trust") == TRUST_HINTS:
+            self._trusted.add(name)
         self.touch()
 
     def add_provider(self, name: str, config: Any) -> None:
@@ -315,7 +324,9 @@ class Toolbox(Index):
                 if (why := refused.get(_field(definition, "name"))) is not None:
                     self.refused[label] = why
                     raise InvalidTool(why)
-                made, backend = _mcp_tool(server, definition, self._seconds.get(server))
+                made, backend = _mcp_tool(
+                    server, definition, self._seconds.get(server), trusted=self.trusts_hints(server)
+                )
                 if made.id in current:
                     raise InvalidTool(f"tool {made.id!r} is listed twice")
                 self._take(made, backend)
@@ -357,14 +368,14 @@ def _table(given: Mapping[str, Any] | None, path: str) -> Mapping[str, Any]:
     return given or {}
 
 
-def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBackend]:
+def _mcp_tool(server: str, definition: Any, seconds: Json, *, trusted: bool) -> tuple[Tool, ToolBackend]:
     """A server's definition as a Tool; a name we cannot use is made safe, the server's own one is kept.
-    `seconds` is the timeout its configuration sets, if any."""
+    `seconds` is the timeout its configuration sets, if any; `trusted` says whether its hints count."""
     name = _field(definition, "name")
     if not isinstance(name, str) or not name:
         raise InvalidTool(f"a tool of MCP server {server!r} has no name")
     safe = re.sub(_OTHER, "_", name)[:128]
-    annotations = dict(_plain(_field(definition, "annotations")) or {})
+    annotations = counted_annotations(_plain(_field(definition, "annotations")), trusted=trusted)
     if isinstance(title := _field(definition, "title"), str) and title:
         annotations.setdefault("title", title)
     annotations.pop("timeout", None)  # how long we wait is not the server's to say
