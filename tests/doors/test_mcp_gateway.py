@@ -55,7 +55,7 @@ async def answer(mcp: McpServers, server: str, tool: str, args: dict[str, Any]) 
 @pytest.mark.parametrize("era", ERAS)
 def test_through_the_gateway_a_real_server_is_the_same(served: Served, era: str) -> None:
     script = node_script("server-everything")
-    served.write("ropewalk.toml", toml(every=["node", script]))
+    served.write("ropewalk.toml", toml(every=["node", script]) + 'trust = "hints"\n')
 
     async def case() -> None:
         async with served.client("--gateway", mode=era) as mcp:
@@ -212,6 +212,23 @@ def scale(served: Served, more: str = "") -> Path:
     tools = served.write("scale.json", json.dumps([WEIGH, DIE]))
     served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]) + more)
     return tools
+
+
+SAFE = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
+
+
+@pytest.mark.parametrize(("trust", "annotations"), [("", None), ('trust = "hints"\n', SAFE)])
+def test_hints_of_a_server_are_passed_on_only_with_trust(served: Served, trust: str, annotations: Any) -> None:
+    tools = served.write("scale.json", json.dumps([{**WEIGH, "annotations": SAFE}]))
+    served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]) + trust)
+
+    async def case() -> None:
+        async with served.client("--gateway") as mcp:
+            await mcp.connect("here")
+            found = {tool.name: tool for tool in mcp.tools("here")}
+            assert found["scale__weigh"].annotations == annotations
+
+    asyncio.run(asyncio.wait_for(case(), 60))
 
 
 WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}

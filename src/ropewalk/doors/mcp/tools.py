@@ -72,7 +72,7 @@ class Tools:
         # A claim that does not count here is not passed on as ours.
         trusted = self._app.toolbox.trusts_hints(server)
         claimed: Any = definition.annotations
-        notes: Any = counted_annotations(claimed, trusted=trusted) if isinstance(claimed, dict) else claimed
+        notes: Any = counted_annotations(claimed, trusted=trusted) or None
         return Offered(
             id=tool.id,
             wanted=f"{server}__{definition.name}",
