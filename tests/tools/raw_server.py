@@ -9,16 +9,17 @@ import ssl
 import threading
 from collections.abc import Iterator
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: "
 
 
 class RawServer:
-    """Listens at one address; `received` holds each request, head and body."""
+    """Listens at one address; `received` holds each request, head and body; `answer` is the body of each answer."""
 
     def __init__(self, address: str = "127.0.0.1", port: int = 0, context: ssl.SSLContext | None = None) -> None:
         self._socket = socket.create_server((address, port))
         self._context = context
         self.port: int = self._socket.getsockname()[1]
+        self.answer = b"{}"
         self.received: list[bytes] = []
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -46,7 +47,7 @@ class RawServer:
                 break
             data += part
         self.received.append(data)
-        line.sendall(ANSWER)
+        line.sendall(HEAD + b"%d\r\n\r\n" % len(self.answer) + self.answer)
 
     def taken(self) -> bytes:
         """The only request since the last time."""
