@@ -10,7 +10,6 @@ from typing import Any, Final
 from ..errors import ConfigError
 from .limits import Limits, Retention
 from .lines import read_workplace
-from .network import exemption
 from .servers import read_providers, read_servers
 from .settings import Config, McpServed
 from .table import SECTIONS, TomlFile, stands
@@ -75,6 +74,10 @@ def _kept(given: Any) -> Retention | None:
 def _allowed(table: TomlFile) -> tuple[str, ...]:
     """The hosts of `[network] allow`, each checked."""
     given = tuple(table.check(("network",), SECTIONS["network"]).get("allow", ()))
+    if not given:
+        return ()
+    from .network import exemption  # few projects need it
+
     for one in given:
         try:
             exemption(one)

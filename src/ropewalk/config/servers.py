@@ -9,8 +9,9 @@ from typing import Any, Final
 from ..errors import ConfigError, InvalidFlow, Place
 from ..source import Document, Limits, load
 from ..values import closest
-from .settings import TRUST_HINTS, McpServer, Provider
+from .settings import McpServer, Provider
 from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named, stands
+from .trust import TRUST_HINTS
 from .variables import fill
 
 SERVERS_FILE: Final = ".mcp.json"

@@ -16,10 +16,6 @@ MODES: Final = ("auto", "legacy", "2026-07-28")
 """How to speak with an MCP server: ask it, with the older handshake, without one."""
 
 
-TRUST_HINTS: Final = "hints"
-"""The value of `trust` that makes the hints of a server count."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
     """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP).

@@ -16,7 +16,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 from ..errors import ConfigError, InvalidFlow, Place
 from ..source import Lines, decoded, is_file
 from ..values import MAX_DEPTH, closest
-from .settings import MODES, TRUST_HINTS
+from .settings import MODES
+from .trust import TRUST_HINTS
 from .workplace import CATCH_UP
 
 Check: TypeAlias = Callable[[Any], bool]

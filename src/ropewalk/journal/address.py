@@ -5,13 +5,13 @@ To add a store, name its scheme here.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..errors import StoreError
 from ..errors.given import wants
-from ..source.writing import create_file
 from ..values import closest
 from .journal import Store
 from .memory import MemoryStore
@@ -134,7 +134,10 @@ def _default_file(directory: Path) -> Path:
     try:
         home.mkdir(mode=0o700, exist_ok=True)  # what runs saw and did is nobody else's business
         with suppress(FileExistsError):  # also a link, which may lead elsewhere
-            create_file(ignore, b"# Runs and definitions of this machine.\n*\n")
+            # Not `create_file`: a first run does not load that package.
+            handle = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            with open(handle, "wb") as file_of_git:
+                file_of_git.write(b"# Runs and definitions of this machine.\n*\n")
     except OSError as error:
         taken = isinstance(error, FileExistsError | NotADirectoryError)
         why = "a file of that name is in its place; move it away" if taken else error.strerror

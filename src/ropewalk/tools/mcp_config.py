@@ -15,7 +15,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..config.secret import Secrets, secrets_of
-from ..config.settings import MODES, TRUST_HINTS
+from ..config.settings import MODES
+from ..config.trust import TRUST_HINTS
 from ..config.variables import fill
 from ..errors import ConfigError
 from ..frozen import dataclass

@@ -13,8 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ..config.network import AddressPolicy
-from ..config.settings import TRUST_HINTS
+from ..config.trust import TRUST_HINTS
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..errors.given import must_be, wants
 from ..values import Json, closest, fresh
@@ -23,6 +22,7 @@ from .tool import Handler, Tool, ToolBackend, check_backend, tool_from
 from .trust import counted_annotations
 
 if TYPE_CHECKING:
+    from ..config.network import AddressPolicy
     from .pins import Pins
     from .providers import Providers
 
@@ -73,8 +73,10 @@ class Toolbox(Index):
         super().__init__()
         if not isinstance(allow_hosts, (list, tuple)) or not all(isinstance(host, str) for host in allow_hosts):
             raise wants("allow_hosts", "a list of hosts, addresses and ranges", allow_hosts)
-        self.network = AddressPolicy(allow_hosts)
-        """Which addresses that come from data may be connected to."""
+        self._network: AddressPolicy | None = None
+        self._allow_hosts = tuple(allow_hosts)
+        if allow_hosts:
+            _ = self.network  # says at once what is wrong with them
         self.local = Handlers()
         self.mcp: Any = None
         self._providers: Providers | None = None
@@ -103,8 +105,18 @@ class Toolbox(Index):
                 self._providers = Providers(self.network)
             return self._providers
 
+    @property
+    def network(self) -> AddressPolicy:
+        """Which addresses that come from data may be connected to. Few toolboxes need it, so it is made on demand."""
+        if self._network is None:
+            from ..config.network import AddressPolicy
+
+            self._network = AddressPolicy(self._allow_hosts)
+        return self._network
+
     def trusts_hints(self, server: str) -> bool:
         """Return True if the hints of an MCP server count, such as `readOnlyHint` (`trust = "hints"`)."""
+        must_be(str, server=server)
         return server in self._trusted
 
     def lacks(self, tool_id: str) -> bool:
