@@ -76,7 +76,7 @@ def _mode(value: Any) -> bool:
 
 
 def _trust(value: Any) -> bool:
-    return value == TRUST_HINTS
+    return bool(value == TRUST_HINTS)
 
 
 def _sync(value: Any) -> bool:
