@@ -35,7 +35,7 @@ def open_project(
     config = read_config(directory)
     kept = config if home is None else read_config(home)
     named = config if kept.file is None else kept
-    toolbox = Toolbox()
+    toolbox = Toolbox(allow_hosts=config.allow_hosts)
     for one in import_tools(config, _is_tool):
         try:
             toolbox.register(one)

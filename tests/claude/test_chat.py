@@ -110,6 +110,46 @@ def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_pa
     assert [one["content"] for one in told] == [*refused, *["written"] * 3]
 
 
+WAIT = '''
+import asyncio
+
+@tool(annotations={"readOnlyHint": True})
+async def wait() -> str:
+    """Waits until the test goes on."""
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    return "waited"
+'''
+
+
+@pytest.mark.parametrize("typed", ["y\n", "y\nalways\ny", "y", "\u00e9\ny"])
+def test_what_was_typed_before_a_question_does_not_answer_it(
+    chat: Any, api: StandIn, tmp_path: Path, typed: str
+) -> None:
+    (tmp_path / "rw_chat_tools.py").write_text(TOOLS + WAIT)
+    writes = (("write", {"text": "first"}), ("write", {"text": "second"}))
+    api.answer(calls(("wait", {})), *(calls(one) for one in writes), {"content": "finished"})
+    at = Terminal([COMMAND, "chat"], tmp_path, {**os.environ, "ANTHROPIC_API_KEY": "no-key"})
+    at.until("> ")
+    at.type("write things\n")
+    at.until("wait {}")
+    at.type(typed)
+    at.until(typed.rpartition("\n")[2] or "y")  # the terminal has it
+    (tmp_path / "go").touch()
+    at.until('? call write {"text":"first"}')
+    at.until("in words: ")
+    at.type("\n")  # a "y" that was kept would be finished by this
+    at.until('? call write {"text":"second"}')
+    at.until("in words: ")
+    at.type("y\n")
+    at.until("tokens")
+    at.until("> ")
+    at.type("\x04")
+    assert at.ended() == 0, at.shown
+    assert (tmp_path / "written").read_text() == "second\n"
+    assert "write was not called: the user said no" in str(api.bodies[2]["messages"][-1])
+
+
 def test_of_many_tools_a_prompt_has_those_that_fit_it_and_those_that_were_used(
     chat: Any, api: StandIn, tmp_path: Path
 ) -> None:

@@ -175,5 +175,5 @@ def test_the_default_server_gets_its_bearer() -> None:
     assert default_server({}) is None
     assert default_server({"MCP_SERVER_URL": "http://x"}) == {"url": "http://x"}
     assert json.dumps(default_server({"MCP_SERVER_URL": "http://x", "SMITHERY_API_KEY": "k"})) == json.dumps(
-        {"url": "http://x", "headers": {"Authorization": "Bearer k"}}
+        {"url": "http://x", "headers": {"Authorization": "Bearer ${SMITHERY_API_KEY}"}}
     )

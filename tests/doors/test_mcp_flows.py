@@ -123,6 +123,22 @@ def test_a_call_made_again_under_its_key_gives_the_run_of_before(served: Served)
     asyncio.run(case())
 
 
+def test_one_key_for_two_flows_is_two_runs(served: Served) -> None:
+    """A client counts its orders per tool, so the key of one must never answer for the other."""
+    for name in ("left", "right"):
+        node = f"{{id: up, type: tool, tool: upper, params: {{text: {name}}}}}"
+        served.write(f"flows/{name}.yaml", f"kind: chain\nname: {name}\nnodes: [{node}]\n")
+
+    async def case() -> None:
+        async with served.client() as mcp:
+            results = [await mcp.call_tool("here", name, key="order-7") for name in ("left", "right", "left")]
+        ids = [result.meta["ropewalk/run"]["runId"] for result in results]
+        assert ids[0] == ids[2] != ids[1]
+        assert [result.structured_content["up"] for result in results] == ["LEFT", "RIGHT", "LEFT"]
+
+    asyncio.run(case())
+
+
 def test_a_run_that_waits_says_for_what_and_the_same_call_has_the_result_later(served: Served) -> None:
     ask = "nodes: [{id: ok, type: wait, approval: Ship it?}, {id: up, type: tool, tool: upper, params: {text: sent}}]"
     served.write("flows/ship.yaml", f"kind: chain\nname: ship\n{ask}\n")

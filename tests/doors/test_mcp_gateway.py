@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -56,7 +57,7 @@ async def answer(mcp: McpServers, server: str, tool: str, args: dict[str, Any]) 
 @pytest.mark.parametrize("era", ERAS)
 def test_through_the_gateway_a_real_server_is_the_same(served: Served, era: str) -> None:
     script = node_script("server-everything")
-    served.write("ropewalk.toml", toml(every=["node", script]))
+    served.write("ropewalk.toml", toml(every=["node", script]) + 'trust = "hints"\n')
 
     async def case() -> None:
         async with served.client("--gateway", mode=era) as mcp:
@@ -200,7 +201,10 @@ def test_no_token_or_header_of_the_client_goes_to_a_server_behind(served: Served
                 assert headers["x-own"] == "ours"
                 assert "authorization" not in headers
                 meta = (await mcp.call_tool("here", "behind__meta", key="k")).structured_content
-                assert meta["ropewalk/idempotencyKey"] == "k"
+                assert (
+                    meta["ropewalk/idempotencyKey"]
+                    == hashlib.sha256(hashlib.sha256(b"k").hexdigest().encode()).hexdigest()
+                )
 
         asyncio.run(case())
 
@@ -210,6 +214,23 @@ def scale(served: Served, more: str = "") -> Path:
     tools = served.write("scale.json", json.dumps([WEIGH, DIE]))
     served.write("ropewalk.toml", toml(more, scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]))
     return tools
+
+
+SAFE = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
+
+
+@pytest.mark.parametrize(("trust", "annotations"), [("", None), ('trust = "hints"\n', SAFE)])
+def test_hints_of_a_server_are_passed_on_only_with_trust(served: Served, trust: str, annotations: Any) -> None:
+    tools = served.write("scale.json", json.dumps([{**WEIGH, "annotations": SAFE}]))
+    served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]) + trust)
+
+    async def case() -> None:
+        async with served.client("--gateway") as mcp:
+            await mcp.connect("here")
+            found = {tool.name: tool for tool in mcp.tools("here")}
+            assert found["scale__weigh"].annotations == annotations
+
+    asyncio.run(asyncio.wait_for(case(), 60))
 
 
 WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from ropewalk import App
+from ropewalk import App, Toolbox
 from ropewalk.testing import ScriptedModel
 
 
@@ -14,7 +14,7 @@ def run(home: Path, input: Any = None, *, model: ScriptedModel | None = None, **
     """The result of a run of a directory, which has no problem."""
 
     async def ran() -> Any:
-        async with App(model=model) as app:
+        async with App(model=model, toolbox=Toolbox(allow_hosts=["127.0.0.1"])) as app:
             app.ensure(app.load(home))
             return await app.run(home, input, **more)
 

@@ -28,7 +28,9 @@ def written(root: Path, files: dict[str, str]) -> Path:
 
 def caller(root: Path, files: dict[str, str] | None = None, **options: Any) -> DirectoryCaller:
     """The caller of a directory that holds these files."""
-    return DirectoryCaller(options.pop("base", None) or Runner(Toolbox()), written(root, files or {}), **options)
+    return DirectoryCaller(
+        options.pop("base", None) or Runner(Toolbox(allow_hosts=["127.0.0.1"])), written(root, files or {}), **options
+    )
 
 
 async def call(tools: DirectoryCaller, tool_id: str, args: dict[str, Any] | None = None, key: str = "r/n") -> Any:

@@ -50,7 +50,7 @@ def test_key_travels_in_meta(config: dict[str, Any]) -> None:
     async def case() -> None:
         async with servers(odd=config) as mcp:
             meta = (await mcp.call_tool("odd", "meta", key="run-1/node")).structured_content
-            assert meta["ropewalk/idempotencyKey"] == "run-1/node"
+            assert meta["ropewalk/idempotencyKey"] == hashlib.sha256(b"run-1/node").hexdigest()
             assert "ropewalk/idempotencyKey" not in (await mcp.call_tool("odd", "meta")).structured_content
 
     asyncio.run(case())

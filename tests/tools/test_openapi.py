@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -106,7 +107,7 @@ def test_every_operation_is_a_tool_and_what_cannot_be_is_reported(lab: Any) -> N
     assert "multipart" in box.failures["pets:photo"]
     get = box.get("pets:getPet")
     assert get is not None
-    assert (get.description, get.tags, get.has_side_effects) == ("One pet.", ("pet-shop",), False)
+    assert (get.description, get.tags, get.has_side_effects) == ("One pet.", ("pet-shop",), True)
     assert get.input_schema["properties"]["petId"] == {"description": "Which pet", "type": "string"}
     assert set(get.input_schema["properties"]) == {
         "petId",
@@ -147,7 +148,7 @@ def test_parameters_go_where_the_document_says(lab: Any) -> None:
     assert asked.headers["x-trace"] == "t1"
     assert asked.headers["cookie"] == "session=s%3B1"
     assert asked.headers["x-key"] == "k"
-    assert asked.headers["idempotency-key"] == "k9"
+    assert asked.headers["idempotency-key"] == hashlib.sha256(b"k9").hexdigest()
     assert asked.body == b""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import socket
@@ -60,7 +61,7 @@ def test_arguments_go_out_as_json_with_key_and_headers(lab: Any, monkeypatch: py
     assert called(lab, {"q": "é"}, config={"headers": headers}, key="k-1") == {"answer": [1, 2.5, None, "é"]}
     (asked,) = lab.asked
     assert (asked.method, asked.path, asked.json) == ("POST", "/t", {"q": "é"})
-    assert asked.headers["idempotency-key"] == "k-1"
+    assert asked.headers["idempotency-key"] == hashlib.sha256(b"k-1").hexdigest()
     assert asked.headers["authorization"] == "Bearer s3cret"
     assert asked.headers["content-type"] == "application/json"
 

@@ -45,5 +45,6 @@ def default_server(environ: Mapping[str, str] = os.environ) -> dict[str, Any] | 
     url = environ.get("MCP_SERVER_URL")
     if not url:
         return None
-    key = environ.get("SMITHERY_API_KEY")
-    return {"url": url, **({"headers": {"Authorization": f"Bearer {key}"}} if key else {})}
+    # The header names the variable: what the variable holds is not expanded again.
+    headers = {"headers": {"Authorization": "Bearer ${SMITHERY_API_KEY}"}} if environ.get("SMITHERY_API_KEY") else {}
+    return {"url": url, **headers}

@@ -41,6 +41,8 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     with table.noting():
         workplace = read_workplace(table)
     with table.noting():
+        allow_hosts = _allowed(table)
+    with table.noting():
         address = _store(table, home, environ)
     with table.noting():
         _check_secrets(table)
@@ -59,6 +61,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         workplace=workplace,
         retention=_kept(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
+        allow_hosts=allow_hosts,
         claude=dict(data.get("claude", {})),
         secrets=tuple(data.get("secrets", {}).get("allow", ())),
         http_secrets=tuple(data.get("secrets", {}).get("http", ())),
@@ -83,6 +86,21 @@ def _check_secrets(table: TomlFile) -> None:
 def _kept(given: Any) -> Retention | None:
     """One that names only the days, or only the runs, has no bound on the other."""
     return None if given is False else Retention(**({"days": None, "runs": None, **given} if given else {}))
+
+
+def _allowed(table: TomlFile) -> tuple[str, ...]:
+    """The hosts of `[network] allow`, each checked."""
+    given = tuple(table.check(("network",), SECTIONS["network"]).get("allow", ()))
+    if not given:
+        return ()
+    from .network import exemption  # few projects need it
+
+    for one in given:
+        try:
+            exemption(one)
+        except ConfigError as error:
+            table.wrong(("network", "allow"), f"[network] allow: {error}")
+    return given
 
 
 def _served(given: Mapping[str, Any]) -> McpServed:

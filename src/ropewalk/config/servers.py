@@ -11,12 +11,13 @@ from ..source import Document, Limits, load
 from ..values import closest
 from .settings import McpServer, Provider
 from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named, stands
+from .trust import TRUST_HINTS
 from .variables import fill
 
 SERVERS_FILE: Final = ".mcp.json"
 _FOREIGN: Final = """
     type transport disabled autoApprove alwaysAllow description envFile httpUrl serverUrl name model envVars
-    title icon version tools includeTools excludeTools enabledTools disabledTools trust oauth auth
+    title icon version tools includeTools excludeTools enabledTools disabledTools oauth auth
     authorization_token headersHelper initTimeout networkTimeout roots dev sandbox sandboxEnabled settings
     source instructions tags metadata gallery isActive inputs notes"""
 FOREIGN: Final = frozenset(_FOREIGN.split())
@@ -125,7 +126,8 @@ def _wrong(given: Mapping[str, Any]) -> tuple[str | None, str] | None:
     if given.get("type") == "sse":
         return "type", "type sse is the transport of 2024; use the server's streamable HTTP address"
     for key, check in SERVER_KEYS.items():
-        if key in given and not check(given[key]):
+        # Other programs have a `trust` of true or false, which says nothing about hints.
+        if key in given and not check(given[key]) and not (key == "trust" and isinstance(given[key], bool)):
             return key, f"{key} must be {WORDS[check]}"
     return None
 
@@ -156,6 +158,7 @@ def _add_server(
         timeout=given.get("timeout"),
         connect_timeout=given.get("connect_timeout"),
         mode=given.get("mode"),
+        trust=TRUST_HINTS if given.get("trust") == TRUST_HINTS else None,
     )
 
 

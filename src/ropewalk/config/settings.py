@@ -22,8 +22,8 @@ class McpServer:
 
     `env` is added to the allow-listed environment of the child; `env` and `headers` are as written,
     their variables unread; `timeout` is seconds per call, `connect_timeout` those to connect in;
-    `mode` is one of MODES; `cwd` is where the child starts: the directory of the file that names it,
-    unless set.
+    `mode` is one of MODES; with `trust` "hints" what the server says of its tools (`readOnlyHint`) counts; `cwd` is
+    where the child starts: the directory of the file that names it, unless set.
     """
 
     name: str
@@ -36,13 +36,14 @@ class McpServer:
     timeout: float | None = None
     connect_timeout: float | None = None
     mode: str | None = None
+    trust: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """An HTTP tool provider at `url` that has these `tools` (`{name, description, inputSchema, ...}`); with
-    `openapi` (a path or an address) the operations of that document. `headers` are as written, their
-    variables unread."""
+    `openapi` (a path or an address) the operations of that document, of which those in `read_only` change nothing.
+    `headers` are as written, their variables unread."""
 
     name: str
     url: str | None = None
@@ -50,6 +51,7 @@ class Provider:
     tools: tuple[Mapping[str, Any], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float | None = None
+    read_only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class Config:
 
     `store` is an address for the journal, None for the default; `sync` is "normal" or "full"; `engine` says who
     executes runs: "local", this process, or "dbos", workers, whose terms are the `workplace`;
+    `allow_hosts` may be connected to although they are not public, where an address comes from data;
     `claude` is what is set for the model; `broken` names the servers and providers that cannot be used, and why;
     `doubts` is what is odd of the others.
     """
@@ -89,6 +92,7 @@ class Config:
     workplace: Workplace = field(default_factory=Workplace)
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = field(default_factory=Retention)
+    allow_hosts: tuple[str, ...] = ()
     claude: Mapping[str, Any] = field(default_factory=dict)
     mcp_server: McpServed = field(default_factory=McpServed)
     secrets: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from ..errors import ConfigError, InvalidFlow, Place
 from ..source import Lines, decoded, is_file
 from ..values import MAX_DEPTH, closest
 from .settings import MODES
+from .trust import TRUST_HINTS
 from .workplace import CATCH_UP
 
 Check: TypeAlias = Callable[[Any], bool]
@@ -78,6 +79,10 @@ def _mode(value: Any) -> bool:
     return value in MODES
 
 
+def _trust(value: Any) -> bool:
+    return bool(value == TRUST_HINTS)
+
+
 def _sync(value: Any) -> bool:
     return value in ("normal", "full")
 
@@ -109,6 +114,7 @@ WORDS: Final[dict[Check, str]] = {
     _sync: '"normal" or "full"',
     _engine: '"local" or "dbos"',
     _mode: f"one of {', '.join(MODES)}",
+    _trust: f'"{TRUST_HINTS}", or left out',
     _catch_up: f"one of {', '.join(CATCH_UP)}",
 }
 SERVER_KEYS: Final[dict[str, Check]] = {
@@ -121,6 +127,7 @@ SERVER_KEYS: Final[dict[str, Check]] = {
     "timeout": _seconds,
     "connect_timeout": _seconds,
     "mode": _mode,
+    "trust": _trust,
     "enabled": _flag,
 }
 PROVIDER_KEYS: Final[dict[str, Check]] = {
@@ -129,6 +136,7 @@ PROVIDER_KEYS: Final[dict[str, Check]] = {
     "tools": _tables,
     "headers": _text_table,
     "timeout": _seconds,
+    "read_only": _texts,
     "enabled": _flag,
 }
 QUEUE_KEYS: Final[dict[str, Check]] = {
@@ -157,6 +165,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "instructions": is_text,
         "wait_for_servers": _wait,
     },
+    "network": {"allow": _texts},
     "store": {"url": is_text, "sync": _sync, "engine": _engine, "retention": _retention},
     "workers": {
         "concurrency": _count,

@@ -5,6 +5,8 @@ To add a store, name its scheme here.
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -130,15 +132,22 @@ def _default_file(directory: Path) -> Path:
     home = file.parent
     ignore = home / ".gitignore"
     try:
-        home.mkdir(exist_ok=True)
-        if not ignore.exists():
-            ignore.write_text("# Runs and definitions of this machine.\n*\n")
+        home.mkdir(mode=0o700, exist_ok=True)  # what runs saw and did is nobody else's business
+        with suppress(FileExistsError):  # also a link, which may lead elsewhere
+            # Not `create_file`: a first run does not load that package.
+            handle = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            with open(handle, "wb") as file_of_git:
+                file_of_git.write(b"# Runs and definitions of this machine.\n*\n")
     except OSError as error:
         taken = isinstance(error, FileExistsError | NotADirectoryError)
         why = "a file of that name is in its place; move it away" if taken else error.strerror
         raise StoreError(
             f"cannot make {home.name}/ in {directory.resolve()}: {why}, or choose another store (ROPEWALK_STORE)"
         ) from error
+    if file.is_symlink() and not file.exists():
+        # It may have come with the directory, and a new store would be a file of somebody else's choice.
+        why = f"is a link to {file.readlink()}, where no store is"
+        raise StoreError(f"{file} {why}; remove the link, or choose another store (ROPEWALK_STORE)")
     return file
 
 

@@ -117,12 +117,21 @@ def _check_file(path: Path) -> None:
         if path.is_dir():
             raise StoreError(f"{path} is a directory; name a file in it, such as {path / 'ropewalk.db'}")
         with _making:  # No other thread connects to a new file before the descriptor that made it is closed.
+            _refuse_links(path)
             if lost := walfile.orphan(path):
                 raise StoreError(f"{path}: {lost}")
             if not path.exists():
                 _make(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _refuse_links(path: Path) -> None:
+    """SQLite follows links when it writes the files beside a database, so a planted one would be overwritten."""
+    for suffix in ("-wal", "-shm", "-journal"):
+        file = Path(os.path.realpath(path) + suffix)
+        if file.is_symlink():
+            raise StoreError(f"{file} is a link to {os.readlink(file)}; SQLite would write there, so remove the link")
 
 
 def _make(path: Path) -> None:

@@ -134,7 +134,7 @@ class Rules:
 
 def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
     """Everything after resolution, as closures; raises ToolError where a schema cannot be compiled."""
-    repeatable = is_repeatable(tool, backend) if route.repeatable is None else route.repeatable
+    repeatable = is_repeatable(tool) if route.repeatable is None else route.repeatable
     fail = Failures(tool_id, backend, repeatable)
     takes = gives = ALL_FIT
     if tool is not None:

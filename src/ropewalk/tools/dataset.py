@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ..config.network import AddressPolicy
 from ..errors import ConfigError
 from ..values import MAX_BYTES, Json
-from .http import Http, HttpFailure, Request, checked_url
+from .checked_transport import AddressRefused, policy_for
+from .http import CannotBeSent, Http, HttpFailure, Request, checked_url
 from .inside import WrongPath, find, read
 from .local import threads
 from .mcp_request import ServerRefused
@@ -25,10 +27,15 @@ _METHODS: Final = ("GET", "POST")
 
 
 class Datasets:
-    """Reads the datasets of one directory; `index` is a Toolbox, or None: its MCP servers have the resources."""
+    """Reads the datasets of one directory; `index` is a Toolbox, or None: its MCP servers have the resources.
+
+    The address of an http source is data, as it is a part of a definition: its policy is the toolbox's.
+    """
 
     def __init__(self, root: Path, index: Any = None) -> None:
         self._root, self._index = root, index
+        network = getattr(index, "network", None)
+        self._policy = network if isinstance(network, AddressPolicy) else AddressPolicy()
 
     async def read(self, source: Json) -> Json:
         """What a source gives, checked; DatasetFailed, WrongPath or ConfigError says why it does not."""
@@ -66,13 +73,15 @@ class Datasets:
         method = source.get("method", _METHODS[0])
         if method not in _METHODS:
             raise DatasetFailed(f"{url}: the method of a dataset is {' or '.join(_METHODS)}, not {method!r:.50}")
-        http = Http({}, place="dataset")
+        http = Http({}, place="dataset", policy=policy_for(self._policy, url))
         try:
             sent = method == "POST" and "body" in source  # a GET request has no body, whatever the definition says
             request = Request(method=method, url=source["http"], json=source.get("body"), has_json=sent)
             kind, data = await http.read(request)
         except ConfigError:
             raise
+        except (AddressRefused, CannotBeSent) as error:
+            raise DatasetFailed(f"{url}: {error}") from error
         except HttpFailure as error:
             raise DatasetFailed(f"{url}: {error}", retryable=error.retryable) from error
         except Exception as error:

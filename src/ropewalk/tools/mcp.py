@@ -117,7 +117,7 @@ class McpServers:
         """Call a tool and give its result as it is, `isError` included.
 
         It answers within `timeout` seconds (default: the server's) after at most
-        `connect_timeout` for connecting. `key` is sent as `_meta["ropewalk/idempotencyKey"]`.
+        `connect_timeout` for connecting. A hash of `key` is sent as `_meta["ropewalk/idempotencyKey"]`.
         Raises ConnectionError (not reached, or died), TimeoutError, ServerRefused (a protocol
         error), NotFound (no such server), each naming the server; ToolNotApproved (see `judge`), ValidationFailed
         (it takes something else now). Cancelling cancels the request.

@@ -16,13 +16,14 @@ from urllib.parse import urlsplit
 
 from ..config.secret import Secrets, secrets_of
 from ..config.settings import MODES
+from ..config.trust import TRUST_HINTS
 from ..config.variables import fill
 from ..errors import ConfigError
 from ..frozen import dataclass
 from ..values import closest
 from .child import inherited
 
-_COMMON: Final = ("timeout", "connect_timeout", "mode")
+_COMMON: Final = ("timeout", "connect_timeout", "mode", "trust")
 _STDIO: Final = ("command", "args", "env", "cwd")
 _HTTP: Final = ("url", "headers")
 _KEYS: Final = _STDIO + _HTTP + _COMMON
@@ -48,6 +49,7 @@ class ServerConfig:
     timeout: float = 60.0
     connect_timeout: float = 30.0
     mode: str = "auto"
+    trust: str | None = None
 
     def __str__(self) -> str:
         return f"MCP server {self.name!r}"
@@ -75,6 +77,9 @@ def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
         raise ConfigError(
             f"{where}: mode {mode!r} is not one of {', '.join(MODES)}" + (f"; did you mean {near}?" if near else "")
         )
+    trust = config.get("trust")
+    if trust not in (None, TRUST_HINTS):
+        raise ConfigError(f"{where}: trust must be {TRUST_HINTS!r}, or left out, not {trust!r:.100}")
     return ServerConfig(
         name=name,
         command=_command(where, config["command"]) if kind == "command" else "",
@@ -86,6 +91,7 @@ def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
         timeout=_seconds(where, "timeout", config.get("timeout", 60.0)),
         connect_timeout=_seconds(where, "connect_timeout", config.get("connect_timeout", 30.0)),
         mode=mode,
+        trust=trust,
     )
 
 

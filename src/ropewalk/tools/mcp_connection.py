@@ -21,6 +21,7 @@ from ..config.secret import Secrets
 from ..errors import ConfigError, ToolError
 from ..values import Json
 from .child import Child, harmless
+from .idempotency import hash_key
 from .mcp_config import ServerConfig, resolved
 from .mcp_definition import Definition, list_definitions
 from .mcp_dispatcher import Malformed, ProgressTokens, dispatcher
@@ -350,7 +351,7 @@ async def _call(session: ClientSession, request: Request, token: str | None) -> 
     """One tools/call. Not `Client.call_tool`: that one validates results with Python `re`."""
     import mcp_types as types
 
-    meta: Any = {} if request.key is None else {"ropewalk/idempotencyKey": request.key}
+    meta: Any = {} if request.key is None else {"ropewalk/idempotencyKey": hash_key(request.key)}
     if token is not None:
         meta["progressToken"] = token
     params = types.CallToolRequestParams(name=request.tool, arguments=request.args, _meta=meta or None)

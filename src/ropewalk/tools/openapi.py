@@ -2,32 +2,42 @@
 
 Parameters of path, query, header and cookie become properties of the arguments under their own names; a
 request body is the property `body`. References inside the document are resolved, none out of it. An
-operation that cannot be a tool (a multipart body, a reference to nothing) is listed in `skipped` with the reason.
+operation that cannot be a tool (a multipart body, a path that leaves the configured address) is listed in `skipped`
+with the reason. Headers that belong to the project or to HTTP are never taken from arguments.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urljoin
+from urllib.parse import quote
 
+from ..config.network import AddressPolicy
 from ..errors import ConfigError, InvalidTool
 from ..frozen import dataclass
-from ..values import Json
-from .http import CannotBeSent, Http, Request, checked_url
+from ..values import Json, closest
+from .http import CannotBeSent, Http, Request, checked_base, is_header_name
 from .mcp_definition import Definition
+from .openapi_path import PathTemplate, path_template
 from .openapi_schema import Components, as_document
 from .provider import open_events
 from .result import StreamEvent
 from .tool import Tool, ToolBackend
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options")
-_SAFE: Final = frozenset(("get", "head", "options"))
 _JSON: Final = re.compile(r"application/(?:json|[\w.+-]+\+json)")
 _FORM: Final = "application/x-www-form-urlencoded"
+_IGNORED_HEADERS: Final = frozenset(("accept", "authorization", "content-type"))
+"""OpenAPI says that parameters of these names are ignored: they are described elsewhere in a document."""
+_REFUSED_HEADERS: Final = frozenset(
+    ("connection", "content-length", "cookie", "expect", "forwarded", "host", "keep-alive", "proxy-authenticate",
+     "proxy-authorization", "proxy-connection", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade")
+)  # fmt: skip
+"""Headers that decide where a request goes and where it ends; no argument may set them."""
 _NOT_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -44,16 +54,23 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """How to make the request of one tool; `body` is "json", "form" or None."""
+    """How to make the request of one tool; `body` is "json", "form" or None. Its address begins with `base`."""
 
     method: str
-    url: str
+    base: str
+    path: str
+    template: PathTemplate
     parameters: tuple[Parameter, ...]
     body: str | None
 
+    @property
+    def url(self) -> str:
+        """The address as the document writes it, with the names of its parameters."""
+        return self.base + self.path
+
     def request(self, args: dict[str, Json], key: str | None, accept: str) -> Request:
-        """The request for these arguments; ValueError where one cannot stand in a path."""
-        url = self.url
+        """The request for these arguments; CannotBeSent where one cannot be a part of a path or a query."""
+        steps: dict[str, str] = {}
         query: list[tuple[str, str]] = []
         headers: dict[str, str] = {"Accept": accept}
         cookies: list[str] = []
@@ -62,33 +79,42 @@ class Operation:
             if value is None:
                 continue
             if parameter.where == "path":
-                url = url.replace("{" + parameter.name + "}", _segment(parameter.name, value))
+                steps[parameter.name] = _joined(value)
             elif parameter.where == "query":
-                query.extend(_pairs(parameter, value))
+                query.extend(self._pairs(parameter, value))
             elif parameter.where == "header":
                 headers[parameter.name] = _joined(value)
             else:
-                cookies.append(f"{parameter.name}={quote(_joined(value))}")
+                cookies.append(f"{parameter.name}={_encoded(parameter.name, _joined(value))}")
         if cookies:
             headers["Cookie"] = "; ".join(cookies)
-        if key is not None:
-            headers["Idempotency-Key"] = key
         body = args.get("body")
         return Request(
             method=self.method.upper(),
-            url=url,
+            url=self.base + self.template.fill(steps),
             query=tuple(query),
             headers=headers,
             json=body,
             has_json=self.body == "json" and "body" in args,
             form=_form(body) if self.body == "form" and isinstance(body, dict) else None,
+            key=key,
         )
+
+    def _pairs(self, parameter: Parameter, value: Json) -> list[tuple[str, str]]:
+        """A query parameter as names and values; CannotBeSent where a key of an object is another parameter's name."""
+        pairs = _pairs(parameter, value)
+        others = {one.name for one in self.parameters if one.where == "query"} - {parameter.name}
+        if taken := [name for name, _ in pairs if name in others]:
+            raise CannotBeSent(f"the key {taken[0]!r} of {parameter.argument!r} is the name of another query parameter")
+        return pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """A document read: its tools, each operation by the tool's name, and what was left out and why."""
+    """A document read: the address of its server, its tools, each operation by the tool's name, and what was left out
+    and why."""
 
+    base: str
     tools: tuple[Tool, ...]
     operations: Mapping[str, Operation]
     skipped: Mapping[str, str] = field(default_factory=dict)
@@ -97,9 +123,11 @@ class Api:
 class OpenApiProvider:
     """Calls the operations of one document; safe for concurrent use."""
 
-    def __init__(self, api: Api, headers: Mapping[str, str], *, place: str) -> None:
+    def __init__(
+        self, api: Api, headers: Mapping[str, str], *, place: str, policy: AddressPolicy | None = None
+    ) -> None:
         self._api = api
-        self._http = Http(headers, place=place)
+        self._http = Http(headers, place=place, base=api.base, policy=policy)
 
     def definitions(self) -> list[Definition]:
         """What the document says of each tool, and where its requests go."""
@@ -142,11 +170,24 @@ def read_openapi(
     name: str,
     url: str | None = None,
     annotations: dict[str, Json] | None = None,
+    headers: Iterable[str] = (),
+    read_only: Iterable[str] = (),
 ) -> Api:
-    """Read a document (an object, or the path of a JSON or YAML file) as the tools of provider `name`.
+    """Read a document as the tools of a provider.
 
-    `url` replaces the document's server. Raises ConfigError when it is not OpenAPI 3.x, or names no absolute
-    server; an operation that refers outside of it is left out.
+    Args:
+        source: An object, or the path of a JSON or YAML file.
+        name: The provider.
+        url: The address of the server, in place of the one that the document names.
+        annotations: Annotations of every tool.
+        headers: The names of the configured headers. Parameters of these names are left out.
+        read_only: Names of operations, or patterns such as `get_*`, that change nothing.
+
+    Returns:
+        The tools. An operation that cannot be one, or that would leave the address, is in `skipped`.
+
+    Raises:
+        ConfigError: The document is not OpenAPI 3.x, it names no absolute server, or `read_only` names no operation.
     """
     place = f"provider {name!r}: openapi"
     document = as_document(source, place)
@@ -155,6 +196,8 @@ def read_openapi(
         raise ConfigError(f"{place}: only OpenAPI 3.x is read, not {document.get('swagger') or version!r}")
     components = Components(document)
     base = url or _server(document, place)
+    own = frozenset(header.lower() for header in headers)
+    patterns = tuple(read_only)
     tools: list[Tool] = []
     operations: dict[str, Operation] = {}
     skipped: dict[str, str] = {}
@@ -170,20 +213,34 @@ def read_openapi(
             given = shared[method]
             label = _name(given, method, path, operations)
             try:
-                operation, schema = _operation(components, base, path, method, shared, given)
-                tools.append(_tool(components, name, label, method, path, given, schema, annotations or {}))
+                operation, schema = _operation(components, base, path, method, shared, given, own)
+                notes = _hints(label, patterns) | (annotations or {})
+                tools.append(_tool(components, name, label, method, path, given, schema, notes))
             except InvalidTool as error:
                 skipped[label] = f"{method.upper()} {path}: {error}"
                 continue
             operations[label] = operation
-    return Api(tools=tuple(tools), operations=operations, skipped=skipped)
+    _check_patterns(patterns, (*operations, *skipped), place)
+    return Api(base=base, tools=tuple(tools), operations=operations, skipped=skipped)
+
+
+def _hints(label: str, read_only: tuple[str, ...]) -> dict[str, Json]:
+    """What the project says of an operation. A document says nothing by its methods: a GET may change things."""
+    return {"readOnlyHint": True} if any(fnmatchcase(label, pattern) for pattern in read_only) else {}
+
+
+def _check_patterns(read_only: tuple[str, ...], labels: tuple[str, ...], place: str) -> None:
+    for pattern in read_only:
+        if not any(fnmatchcase(label, pattern) for label in labels):
+            near = closest(pattern, labels)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise ConfigError(f"{place}: read_only: {pattern!r} is the name of no operation{hint}")
 
 
 def _tool(
     components: Components, provider: str, label: str, method: str, path: str, given: Any, schema: Any, notes: Any
 ) -> Tool:
     text = "\n\n".join(t for t in (given.get("summary"), given.get("description")) if isinstance(t, str) and t.strip())
-    hints = {"readOnlyHint": True} if method in _SAFE else {}
     return Tool(
         label,
         text or f"{method.upper()} {path}",
@@ -191,15 +248,16 @@ def _tool(
         _output(components, given),
         namespace=provider,
         tags=[tag for tag in given.get("tags") or () if isinstance(tag, str)],
-        annotations={**hints, **notes} or None,
+        annotations=notes or None,
         backend=ToolBackend.provider(provider, label),
     )
 
 
 def _operation(
-    components: Components, base: str, path: str, method: str, shared: Any, given: Any
+    components: Components, base: str, path: str, method: str, shared: Any, given: Any, own: frozenset[str]
 ) -> tuple[Operation, dict[str, Json]]:
-    """How to call one operation, and the schema of its arguments."""
+    """How to call one operation, and the schema of its arguments; `own` has the names of the configured headers."""
+    template = path_template(path)
     found: dict[tuple[str, str], Any] = {}
     for raw in [*(shared.get("parameters") or ()), *(given.get("parameters") or ())]:
         one = components.resolve(raw)
@@ -210,6 +268,8 @@ def _operation(
     for (where, name), one in found.items():
         if where not in ("path", "query", "header", "cookie"):
             raise InvalidTool(f"parameter {name!r} in {where!r}")
+        if not _is_argument(where, name, own):
+            continue
         argument = name if name not in properties and name != "body" else f"{where}_{name}"
         properties[argument] = components.parameter_schema(one)
         if one.get("required") is True or where == "path":
@@ -217,6 +277,8 @@ def _operation(
         style = one.get("style") or ("form" if where in ("query", "cookie") else "simple")
         explode = one.get("explode", style in ("form", "deepObject"))
         parameters.append(Parameter(argument=argument, name=name, where=where, explode=explode, style=style))
+    if undescribed := template.names - {one.name for one in parameters if one.where == "path"}:
+        raise InvalidTool(f"no parameter describes {{{min(undescribed)}}} in the path")
     body = None
     if given.get("requestBody") is not None:
         outer = components.resolve(given["requestBody"])
@@ -226,8 +288,23 @@ def _operation(
     schema: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         schema["required"] = required
-    operation = Operation(method=method, url=base + path, parameters=tuple(parameters), body=body)
+    operation = Operation(
+        method=method, base=base, path=path, template=template, parameters=tuple(parameters), body=body
+    )
     return operation, components.closed(schema)
+
+
+def _is_argument(where: str, name: str, own: frozenset[str]) -> bool:
+    """Return True if arguments may set this parameter; InvalidTool for one that no request may have."""
+    if where not in ("header", "cookie"):
+        return True
+    if not is_header_name(name):
+        raise InvalidTool(f"{name!r} is not the name of a {where}")
+    if where == "cookie":
+        return "cookie" not in own
+    if name.lower() in _REFUSED_HEADERS:
+        raise InvalidTool(f"the header {name!r} cannot be a parameter: it decides where a request goes or ends")
+    return name.lower() not in own | _IGNORED_HEADERS
 
 
 def _body(components: Components, outer: Any) -> tuple[str, Json]:
@@ -277,14 +354,14 @@ def _server(document: dict[str, Json], place: str) -> str:
         url = url.replace("{" + name + "}", str(variable.get("default", "")))
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"{place}: the document names no absolute server ({url or 'none'}); give the url yourself")
-    return checked_url(urljoin(url, ""), place)
+    return checked_base(url, place)
 
 
-def _segment(name: str, value: Json) -> str:
-    text = _joined(value)
-    if text in ("", ".", ".."):
-        raise CannotBeSent(f"path parameter {name!r} cannot be {text!r}")
-    return quote(text, safe="")
+def _encoded(name: str, text: str) -> str:
+    try:
+        return quote(text)
+    except UnicodeEncodeError:
+        raise CannotBeSent(f"cookie {name!r} is not valid text: it holds a lone surrogate") from None
 
 
 def _pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:

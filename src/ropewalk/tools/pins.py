@@ -17,6 +17,7 @@ import orjson
 
 from ..errors import ConfigError, InvalidValue
 from ..frozen import dataclass
+from ..source.writing import replace_file
 from ..values import Json, check_json
 from .mcp_definition import Definition
 
@@ -118,7 +119,7 @@ class Pins:
             approved[only] = now[only]
 
     def write(self) -> None:
-        """Replace the file."""
+        """Replace the file; a link of its name is not followed."""
         servers = {
             server: {
                 name: {"sha256": tool.fingerprint(server), **tool.to_dict()} for name, tool in sorted(tools.items())
@@ -126,9 +127,7 @@ class Pins:
             for server, tools in sorted(self._servers.items())
         }
         text = orjson.dumps({"version": _VERSION, "servers": servers}, option=orjson.OPT_INDENT_2) + b"\n"
-        beside = self.path.with_name(self.path.name + ".new")
-        beside.write_bytes(text)
-        beside.replace(self.path)
+        replace_file(self.path, text)
 
     def _difference(
         self, server: str, now: Definition, approved: Mapping[str, Definition] | None, listed: list[Definition]

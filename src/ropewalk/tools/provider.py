@@ -25,8 +25,9 @@ class HttpProvider:
     """Calls the tools of one provider; safe for concurrent use."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, place: str) -> None:
-        self._url = url
-        self._http = Http(headers, place=place)
+        self._base, mark, query = url.partition("?")
+        self._query = mark + query
+        self._http = Http(headers, place=place, base=self._base)
 
     async def call_tool(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Json:
         """The JSON answer of one call; HttpFailure quotes an answer that is an error."""
@@ -41,11 +42,8 @@ class HttpProvider:
         await self._http.close()
 
     def _request(self, tool_id: str, args: dict[str, Json], key: str | None, accept: str) -> Request:
-        headers = {"Accept": accept}
-        if key is not None:
-            headers["Idempotency-Key"] = key
-        url = f"{self._url}/{quote(tool_id, safe='')}"
-        return Request(method="POST", url=url, headers=headers, json=args, has_json=True)
+        url = f"{self._base}/{quote(tool_id, safe='')}{self._query}"
+        return Request(method="POST", url=url, headers={"Accept": accept}, json=args, has_json=True, key=key)
 
 
 async def open_events(http: Http, request: Request) -> AsyncGenerator[StreamEvent, None] | None:

@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ..config.network import AddressPolicy
 from ..errors import ConfigError, InvalidTool
 from ..source import render
 from ..values import Json, closest
-from .http import Http, Request, checked_headers, checked_url
+from .checked_transport import policy_for
+from .http import Http, Request, checked_base, checked_headers, checked_url
 from .local import maybe_await, threads
 from .mcp_definition import Definition
 from .openapi import OpenApiProvider, read_openapi
@@ -26,15 +28,20 @@ from .route import executor_extras
 from .signature import is_async
 from .tool import Tool, ToolBackend
 
-_KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi"))
+_KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi", "read_only"))
 _FETCH_SECONDS: Final = 30.0
 _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 class Providers:
-    """Routes a provider's call to the one of that id; `skipped` says which operations were not taken."""
+    """Routes a provider's call to the one of that id; `skipped` says which operations were not taken.
 
-    def __init__(self) -> None:
+    Args:
+        policy: Which addresses may be connected to that a fetched OpenAPI document names.
+    """
+
+    def __init__(self, policy: AddressPolicy | None = None) -> None:
+        self._policy = AddressPolicy() if policy is None else policy
         self._known: dict[str, Any] = {}
         self._waiting: dict[str, Callable[[], Awaitable[list[Tool]]]] = {}
         self.skipped: dict[str, str] = {}
@@ -59,17 +66,22 @@ class Providers:
                 raise ConfigError(f"{place}: unknown key {key!r}" + (f"; did you mean {near}?" if near else ""))
         headers = checked_headers(config.get("headers"), place)
         annotations = {"timeout": config["timeout"]} if config.get("timeout") is not None else {}
-        url = checked_url(config["url"], place) if config.get("url") is not None else None
         document = config.get("openapi")
+        check = checked_url if document is None else checked_base
+        url = check(config["url"], place) if config.get("url") is not None else None
+        read_only = _texts(config.get("read_only"), place)
         if document is not None:
-            take = partial(self._take_document, name, url, headers, annotations)
+            take = partial(self._take_document, name, url, headers, annotations, read_only)
             if isinstance(document, str) and document.startswith(("http://", "https://")):
                 self._known[name] = None
-                self._waiting[name] = partial(self._fetch, checked_url(document, place), headers, place, take)
+                address = checked_url(document, place)
+                self._waiting[name] = partial(self._fetch, address, headers, place, partial(take, address))
                 return []
-            return take(document)
+            return take(None, document)
         if url is None:
             raise ConfigError(f"{place} needs a url or an openapi document")
+        if read_only:
+            raise ConfigError(f"{place}: read_only goes with openapi; a tool in `tools` has annotations of its own")
         tools = [_listed(name, one, annotations, place) for one in config.get("tools") or ()]
         self._known[name] = HttpProvider(url, headers, place=place)
         return tools
@@ -121,10 +133,26 @@ class Providers:
         return tools
 
     def _take_document(
-        self, name: str, url: str | None, headers: dict[str, str], annotations: dict[str, Json], document: Any
+        self,
+        name: str,
+        url: str | None,
+        headers: dict[str, str],
+        annotations: dict[str, Json],
+        read_only: tuple[str, ...],
+        address: str | None,
+        document: Any,
     ) -> list[Tool]:
-        api = read_openapi(document, name=name, url=url, annotations=annotations)
-        self._known[name] = OpenApiProvider(api, headers, place=f"provider {name!r}")
+        """Read a document; `address` is where it was fetched, None for one of the project."""
+        place, policy = f"provider {name!r}", None
+        api = read_openapi(document, name=name, url=url, annotations=annotations, headers=headers, read_only=read_only)
+        if url is None and address is not None and _origin(api.base) != _origin(address):
+            # The server is what a stranger wrote, so it gets no header of ours and may not be in our network.
+            if headers:
+                server, own = (f"{o[0]}://{o[1]}" for o in (_origin(api.base), _origin(address)))
+                said = f"the document names the server {server}, and headers are only sent to {own}"
+                raise ConfigError(f"{place}: openapi: {said}; set url to the server that should get them")
+            policy = policy_for(self._policy, api.base)
+        self._known[name] = OpenApiProvider(api, headers, place=place, policy=policy)
         self.skipped.update({f"{name}:{operation}": why for operation, why in api.skipped.items()})
         return list(api.tools)
 
@@ -176,6 +204,19 @@ class Providers:
             near = closest(provider_id, self._known)
             raise ConfigError(f"provider {provider_id!r} not found" + (f"; did you mean {near}?" if near else ""))
         return found
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _texts(given: Any, place: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
+        raise ConfigError(f"{place}: read_only must be a list of names of operations, not {given!r:.200}")
+    return tuple(given)
 
 
 def _listed(name: str, given: Any, annotations: dict[str, Json], place: str) -> Tool:

@@ -11,16 +11,19 @@ import asyncio
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ..config.trust import TRUST_HINTS
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..errors.given import must_be, wants
 from ..values import Json, closest, fresh
 from .index import Change, Index, Page, log
 from .tool import Handler, Tool, ToolBackend, check_backend, tool_from
+from .trust import counted_annotations
 
 if TYPE_CHECKING:
+    from ..config.network import AddressPolicy
     from .pins import Pins
     from .providers import Providers
 
@@ -54,7 +57,9 @@ class Toolbox(Index):
 
     `tools` are `@tool` functions, plain callables and Tools. `mcp` maps server names to their
     configuration (`command`, `args`, `env` or `url`, ...), `providers` maps provider ids to theirs (`url`,
-    `headers`, `timeout`, `tools`, `openapi`) or to an executor. Nothing is connected before `connect`.
+    `headers`, `timeout`, `tools`, `openapi`, `read_only`) or to an executor. Nothing is connected before `connect`.
+    `allow_hosts` are the hosts, addresses and ranges that a URL out of a document or an argument may lead to although
+    they are not public.
     `failures` says why a server cannot be reached now, or why a tool of one (`server:tool`) was not taken.
     """
 
@@ -64,8 +69,15 @@ class Toolbox(Index):
         *,
         mcp: Mapping[str, dict[str, Json]] | None = None,
         providers: Mapping[str, Any] | None = None,
+        allow_hosts: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        if not isinstance(allow_hosts, (list, tuple)) or not all(isinstance(host, str) for host in allow_hosts):
+            raise wants("allow_hosts", "a list of hosts, addresses and ranges", allow_hosts)
+        self._network: AddressPolicy | None = None
+        self._allow_hosts = tuple(allow_hosts)
+        if allow_hosts:
+            _ = self.network  # says at once what is wrong with them
         self.local = Handlers()
         self.mcp: Any = None
         self._providers: Providers | None = None
@@ -76,6 +88,7 @@ class Toolbox(Index):
         """Which tools of MCP servers and OpenAPI documents have been approved; None: all are taken."""
         self._served: dict[str, set[str]] = {}
         self._seconds: dict[str, Json] = {}
+        self._trusted: set[str] = set()
         self._opening = threading.Lock()
         self._connecting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
         self._connecting = weakref.WeakKeyDictionary()
@@ -92,8 +105,22 @@ class Toolbox(Index):
             if self._providers is None:
                 from .providers import Providers
 
-                self._providers = Providers()
+                self._providers = Providers(self.network)
             return self._providers
+
+    @property
+    def network(self) -> AddressPolicy:
+        """Which addresses that come from data may be connected to. Few toolboxes need it, so it is made on demand."""
+        if self._network is None:
+            from ..config.network import AddressPolicy
+
+            self._network = AddressPolicy(self._allow_hosts)
+        return self._network
+
+    def trusts_hints(self, server: str) -> bool:
+        """Return True if the hints of an MCP server count, such as `readOnlyHint` (`trust = "hints"`)."""
+        must_be(str, server=server)
+        return server in self._trusted
 
     def lacks(self, tool_id: str) -> bool:
         """Whether a server must be asked before anything can be said of a tool: it is not known, or its server
@@ -208,6 +235,8 @@ class Toolbox(Index):
                 self.mcp.on_tools(self.take_tools)
         self.mcp.add(name, config)
         self._seconds[name] = config.get("timeout")
+        if config.get("trust") == TRUST_HINTS:
+            self._trusted.add(name)
         self.touch()
 
     def add_provider(self, name: str, config: Any) -> None:
@@ -338,7 +367,9 @@ class Toolbox(Index):
                 if (why := refused.get(_field(definition, "name"))) is not None:
                     self.refused[label] = why
                     raise InvalidTool(why)
-                made, backend = _mcp_tool(server, definition, self._seconds.get(server))
+                made, backend = _mcp_tool(
+                    server, definition, self._seconds.get(server), trusted=self.trusts_hints(server)
+                )
                 if made.id in current:
                     raise InvalidTool(f"tool {made.id!r} is listed twice")
                 self._take(made, backend)
@@ -380,14 +411,14 @@ def _table(given: Mapping[str, Any] | None, path: str) -> Mapping[str, Any]:
     return given or {}
 
 
-def _mcp_tool(server: str, definition: Any, seconds: Json) -> tuple[Tool, ToolBackend]:
+def _mcp_tool(server: str, definition: Any, seconds: Json, *, trusted: bool) -> tuple[Tool, ToolBackend]:
     """A server's definition as a Tool; a name we cannot use is made safe, the server's own one is kept.
-    `seconds` is the timeout its configuration sets, if any."""
+    `seconds` is the timeout its configuration sets, if any; `trusted` says whether its hints count."""
     name = _field(definition, "name")
     if not isinstance(name, str) or not name:
         raise InvalidTool(f"a tool of MCP server {server!r} has no name")
     safe = re.sub(_OTHER, "_", name)[:128]
-    annotations = dict(_plain(_field(definition, "annotations")) or {})
+    annotations = counted_annotations(_plain(_field(definition, "annotations")), trusted=trusted)
     if isinstance(title := _field(definition, "title"), str) and title:
         annotations.setdefault("title", title)
     annotations.pop("timeout", None)  # how long we wait is not the server's to say

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...claude import Completion
     from ...claude.session import Session
     from ...tools.tool import Tool
+    from .keyboard import Keyboard
 
 _LONGEST = 200
 _YES, _ALWAYS, _NO = ("y", "yes"), ("a", "always"), ("", "n", "no")
@@ -125,6 +126,7 @@ class _Talk:
         self.json, self.interactive = json, interactive
         self.said: list[dict[str, Any]] = []  # what --json prints in the end
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._keyboard: Keyboard | None = None  # of a terminal
         self._asking = asyncio.Lock()
         self._always: set[str] = set()
         self._open = False  # a line of the answer has begun
@@ -155,17 +157,26 @@ class _Talk:
         if given is not None:
             yield given
             return
+        if self.interactive:
+            from .keyboard import Keyboard  # there are no terminals of this kind on Windows
+
+            self._keyboard = Keyboard(sys.stdin.fileno(), sys.stdin.encoding)
+            try:
+                while (line := await self._line()) is not None:
+                    if line.strip():
+                        yield line.strip()
+            finally:
+                self._keyboard.close()
+            return
         loop = asyncio.get_running_loop()
         # A daemon: whoever ends the chat does not have to press Enter for it first.
         threading.Thread(target=self._read, args=(loop,), daemon=True).start()
-        while (line := await self._line()) is not None:
+        while (line := await self._lines.get()) is not None:
             if line.strip():
                 yield line.strip()
 
     async def _line(self) -> str | None:
-        """The next prompt; at a terminal Ctrl-C ends the chat as Ctrl-D does."""
-        if not self.interactive:
-            return await self._lines.get()
+        """The next prompt at a terminal, where Ctrl-C ends the chat as Ctrl-D does."""
         try:
             line = await self._interrupts.turn(self._next("> "))
         except RunStopped:
@@ -185,7 +196,7 @@ class _Talk:
     async def _next(self, sign: str) -> str | None:
         sys.stderr.write(sign)
         sys.stderr.flush()
-        return await self._lines.get()
+        return None if self._keyboard is None else await self._keyboard.line()
 
     async def ask(self, tool: str, given: dict[str, Any]) -> bool | str:
         """Whether a tool may be called with these arguments."""
@@ -197,6 +208,9 @@ class _Talk:
             if tool in self._always:
                 return True
             self.tell(f"? call {tool} {orjson.dumps(given).decode()}")
+            # Whoever typed ahead had not seen this question, so that is no answer to it.
+            if self._keyboard is not None and self._keyboard.discard():
+                self.tell("! what was typed before this question is dropped")
             said = (await self._next("  y (yes), n (no), a (always), or why not, in words: ") or "").strip()
             word = said.lower()
             if word in _ALWAYS:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 from pathlib import Path
 
+from ...source.writing import replace_file
 from .exits import UsageError
 
 
@@ -27,12 +26,4 @@ def put(file: Path, text: str) -> None:
     if file.is_symlink() or (there and not (own and os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))):
         file.write_text(text, encoding="utf-8")
         return
-    beside = file.with_name(f".{uuid.uuid4().hex[:12]}.new")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        if there:
-            shutil.copymode(file, beside)
-        beside.replace(file)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    replace_file(file, text.encode("utf-8"))

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 
 from ...errors.given import install
+from ...source.writing import create_file
 from .answer import Answer
 from .exits import UsageError
 from .options import Json
@@ -59,6 +60,6 @@ def _make(directory: Path, names: Mapping[str, str]) -> list[str]:
     for name, kept in names.items():
         path = directory / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(template.joinpath(kept).read_text(encoding="utf-8"), encoding="utf-8")
+        create_file(path, template.joinpath(kept).read_bytes())
         made.append(str(path))
     return made

@@ -15,6 +15,7 @@ from ...errors import ToolError, ToolNotApproved
 from ...tools.normalise import ToolReported
 from ...tools.progress import Progress
 from ...tools.tool import Tool, ToolBackend
+from ...tools.trust import counted_annotations
 from ...values import Json
 from .answers import given, unmarked
 from .execution import Steps
@@ -78,7 +79,10 @@ class Tools:
 
         schema: Any = definition.input_schema
         output: Any = definition.output_schema
-        notes: Any = definition.annotations
+        # A claim that does not count here is not passed on as ours.
+        trusted = self._app.toolbox.trusts_hints(server)
+        claimed: Any = definition.annotations
+        notes: Any = counted_annotations(claimed, trusted=trusted) or None
         return Offered(
             id=tool.id,
             wanted=f"{server}__{definition.name}",
