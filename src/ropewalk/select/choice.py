@@ -18,10 +18,10 @@ RECENT: Final = 1.05  # by how much a tool may be behind one that was not used r
 
 
 def cut(
-    index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options
+    index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options, setbacks: bool = False
 ) -> tuple[list[tuple[float, int, int]], int]:
     """The best as (score, slot, place) of slots with their scores, the best first, and how many there were to choose
-    from: past success counts, equals stand by name."""
+    from: past success counts, equals stand by name. With `setbacks` only failures count."""
     rated = []
     cards = index.cards
     most, least = options.max_results, max(options.threshold, math.ulp(0.0))
@@ -34,7 +34,7 @@ def cut(
         card = cards[slot]
         assert card is not None
         rate = rates.get(card.key)
-        value = min(1.0, score * rate.factor) if rate is not None else score
+        value = score if rate is None else score * rate.setback if setbacks else min(1.0, score * rate.factor)
         if value >= least:
             order = value * RECENT if options.recent and is_recent(index, slot, options) else value
             rated.append((-round(order, 4), card.key, value, slot, place))

@@ -44,6 +44,11 @@ class Rate:
         """What a score is multiplied with: 0.8 to 1.2."""
         return 1.0 + 2.0 * SWING * (self.smoothed - 0.5)
 
+    @property
+    def setback(self) -> float:
+        """What a score is multiplied with where success must not count against unused tools: 0.8 to 1."""
+        return 1.0 - SWING * self.failures / (self.successes + self.failures + _DOUBT)
+
 
 class Usage:
     """The memory of uses. Whoever calls holds the selector's lock."""
