@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-SHARE: Final = 0.95  # of the requests that stay below the bound
+SHARE: Final = 0.97  # of the requests that stay below the bound
 SAMPLED: Final = 128  # remembered requests that are asked about
-_EXPECTED: Final = 10.0  # as if so many had been asked about before, with a bound of
-_FIRST, _EACH = 1.0, 0.9  # so much for one request, and so much more for e times as many
+_FIRST, _MORE = 4.0, 1.4  # the bound for one request before anything is known, and more for e times as many,
+_KNOWN: Final = 10.0  # which counts as much as so many values
 
 
 class Sample:
@@ -24,7 +24,7 @@ class Sample:
     def __init__(self, measure: Callable[[int], float | None]) -> None:
         self._measure = measure
         self._values: dict[int, float] = {}  # by row, the one measured longest ago first
-        self._bound: float | None = None
+        self._seen: float | None = None
 
     def fill(self, rows: Sequence[int]) -> None:
         """Measure rows at even distances."""
@@ -45,13 +45,13 @@ class Sample:
         value = self._measure(row)
         if value is not None:
             self._values[row] = value
-        self._bound = None
+        self._seen = None
 
     def bound(self, remembered: int) -> float:
-        """The bound, of so many remembered requests."""
-        if self._bound is None:
-            values = sorted(self._values.values())
-            self._bound = values[min(len(values) - 1, int(SHARE * len(values)))] if values else 0.0
-        expected = _FIRST + _EACH * math.log(max(1, remembered))
+        """The bound when so many requests are remembered, for a tool that has very many of them; others have less."""
         known = len(self._values)
-        return (self._bound * known + expected * _EXPECTED) / (known + _EXPECTED)
+        if self._seen is None:
+            values = sorted(self._values.values())
+            self._seen = values[min(known - 1, int(SHARE * known))] if values else 0.0
+        expected = _FIRST + _MORE * math.log(max(1, remembered))
+        return (self._seen * known + expected * _KNOWN) / (known + _KNOWN)

@@ -9,8 +9,8 @@ kind were not asked yet, but for a request much like one of those. To remember o
 read it; nothing is built anew.
 
 All of this compares tools that were used with each other. A tool that was never used has no requests to compare, so
-evidence lifts a used tool above it only as far as the evidence exceeds `Recalled.doubt`: what remembered requests say
-for wrong tools (`chance.py`).
+evidence lifts a used tool above it only when it exceeds `Recalled.doubt`: what remembered requests say for wrong
+tools (`chance.py`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ ALL_WAYS: Final = 5_000  # up to so many each way to read a request is compared,
 WORDS, NEAREST = 0.75, 9.0  # what both are worth beside the features' weights: bench/select_memory.py measures it
 FEW: Final = 3.0  # requests of a tool for half of that,
 LIKE: Final = 6  # and by which power of how like one of them is the other half comes without
+LIFT: Final = 2.0  # how fast what is beyond doubt counts, up to the whole value
 NEIGHBOURS: Final = 64  # requests most like one
 _RIDGE: Final = 0.3  # by how much they are not believed
 _LEAST: Final = -0.2  # that they say against a tool
@@ -73,13 +74,13 @@ class Having(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """Of each tool by its place in the memory: what speaks for it, by way to read the request, and how like its likest
-    request is. The last value is that of every tool that was never asked. `doubt` is how much of a value says nothing
-    against tools that were never used."""
+    request is. The last value is that of every tool that was never asked. `doubt` is by place how much of a value says
+    nothing against tools that were never used."""
 
     words: Array
     nearest: Array
     alike: Array
-    doubt: float = 0.0
+    doubt: Array
 
     @property
     def value(self) -> Array:
@@ -90,8 +91,9 @@ class Recalled:
     @property
     def beyond_doubt(self) -> Array:
         """What lifts a tool above those that were never used, by way."""
-        value: Array = np.maximum(self.value - self.doubt, 0.0)
-        return value
+        value = self.value
+        lift: Array = np.clip(LIFT * (value - self.doubt), 0.0, np.maximum(value, 0.0))
+        return lift
 
 
 class Memory:
@@ -234,20 +236,26 @@ class Memory:
         inside: Array = np.ones((1, len(request.terms)), np.bool_)
         place = int(self._columns["owners"][row])
         recalled = self._recall(Whole(request, inside, self._columns["vectors"][row][None]), place)
-        value = recalled.value[0, :-1]
+        value = recalled.value[0, :-1] / np.maximum(self._weight_of_count(), 1e-6)
+        value[self._columns["times"][: len(value)] == 0] = 0.0
         value[place] = 0.0
         return float(value.max())
+
+    def _weight_of_count(self) -> Array:
+        """By place, how much a tool is believed for the number of its requests."""
+        times = self._columns["times"][: len(self.tools)]
+        weight: Array = times / (times + FEW)
+        return weight
 
     def _recall(self, reading: Reading | Whole, without: int | None) -> Recalled:
         """What is recalled when the requests of the tool at the place `without` are not remembered."""
         having = {n: self._found(term) for n, term in enumerate(reading.request.terms) if term.stem in self._numbers}
         words, (nearest, alike) = self._by_words(reading, having), self._by_nearest(reading, having, without)
-        times = self._columns["times"][: len(self.tools)]
-        few = FEW / (times + FEW)
-        believed = 1 - few * (1 - np.clip(alike, 0, 1) ** LIKE)
+        count = self._weight_of_count()
+        believed = 1 - (1 - count) * (1 - np.clip(alike, 0, 1) ** LIKE)
         words[:, :-1] *= believed
         nearest[:, :-1] *= believed
-        doubt = self._wrong.bound(len(self._newest)) if without is None else 0.0
+        doubt = np.append(count * self._wrong.bound(len(self._newest)), 0.0)
         return Recalled(words, nearest, alike, doubt)
 
     def _found(self, term: Term) -> Having:
