@@ -170,11 +170,16 @@ def main() -> None:
         one = load(folder)
         parts = split_requests(one, given.seed)
         asked = sum(map(len, parts.ask.values()))
-        print(f"\n{one.name}: {len(one.tools)} tools, {asked} unseen requests for {len(parts.ask)} of them, seed {given.seed}")
+        print(
+            f"\n{one.name}: {len(one.tools)} tools, {asked} unseen requests for {len(parts.ask)} of them, seed {given.seed}"
+        )
         print("remembered for each used tool    used half, hit@1 / recall@5    never used")
         rows = curve(one, parts, given.seed, given.levels)
         for row in rows:
-            print(f"{row['remembered']:>10} {row['taught']:>8} {'':12} {show_figures(row['used']):>20} {show_figures(row['unused']):>24}", flush=True)
+            print(
+                f"{row['remembered']:>10} {row['taught']:>8} {'':12} {show_figures(row['used']):>20} {show_figures(row['unused']):>24}",
+                flush=True,
+            )
         routines = routine_case(one, parts)
         for name, pair in routines.items():
             print(f"{name:32} {show_figures(pair)}", flush=True)

@@ -15,6 +15,7 @@ tools (`chance.py`).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,6 +42,8 @@ _RIDGE: Final = 0.3  # by how much they are not believed
 _LEAST: Final = -0.2  # that they say against a tool
 _DOUBT: Final = 15.0  # words a tool must have been asked with to count as much as what tools are asked in general
 _GENERAL_WORDS, _GENERAL = 100.0, 1e-3  # as if so many words had been asked before, each this share of them
+
+_NUMBER: Final = re.compile(r"\d+")
 
 
 class Asked(NamedTuple):
@@ -107,6 +110,7 @@ class Memory:
         self._free_rows: list[int] = []
         self._rows: dict[str, dict[str, int]] = {}  # of a tool, by request
         self._newest: dict[tuple[str, str], None] = {}  # the oldest first
+        self._routine: dict[tuple[str, str], str] = {}  # of a tool and a request without its numbers: the newest one
         self._numbers: dict[str, int] = {}
         self._words: list[str] = []
         self._free_words: list[int] = []
@@ -135,11 +139,15 @@ class Memory:
         return self._columns[name]
 
     def put(self, use: ToolUse) -> None:
-        """Remember a request that a tool answered, once however often it was asked."""
+        """Remember a request that a tool answered, once however often it was asked and with whatever numbers."""
         self._wrong.refresh(self._put(use))
 
     def _put(self, use: ToolUse) -> int:
         self.drop(use.tool, use.request)
+        routine = use.tool, _NUMBER.sub("#", use.request.casefold())
+        if routine in self._routine:  # the same with other numbers tells nothing new
+            self.drop(use.tool, self._routine[routine])
+        self._routine[routine] = use.request
         terms = read_request(use.request).terms
         words: Array = np.array([self._number(term.stem) for term in terms], np.intp)
         weights: Array = np.array([term.weight for term in terms], np.float32)
@@ -170,6 +178,9 @@ class Memory:
             return
         self._asked[row] = None
         del self._newest[tool, request]
+        routine = tool, _NUMBER.sub("#", request.casefold())
+        if self._routine.get(routine) == request:
+            del self._routine[routine]
         for word in one.words.tolist():
             del self._having[word][row]
             if not self._having[word]:
