@@ -113,7 +113,7 @@ def joined(
     for slot in slots.tolist():
         card = index.cards[slot]
         places[slot] = memory.places.get(card.key, -1) if card is not None else -1
-    best = recalled.value[:, :-1].max(0)
+    best = recalled.beyond_doubt[:, :-1].max(0)
     likest = best.argsort()[::-1] if allowed is not None else best.argpartition(-min(RECALLED, len(best)))[-RECALLED:]
     more = 0
     for place in likest.tolist():
