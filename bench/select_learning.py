@@ -171,13 +171,15 @@ def main() -> None:
         parts = split_requests(one, given.seed)
         asked = sum(map(len, parts.ask.values()))
         print(
-            f"\n{one.name}: {len(one.tools)} tools, {asked} unseen requests for {len(parts.ask)} of them, seed {given.seed}"
+            f"\n{one.name}: {len(one.tools)} tools, {asked} unseen requests for {len(parts.ask)} of them, "
+            f"seed {given.seed}"
         )
         print("remembered for each used tool    used half, hit@1 / recall@5    never used")
         rows = curve(one, parts, given.seed, given.levels)
         for row in rows:
             print(
-                f"{row['remembered']:>10} {row['taught']:>8} {'':12} {show_figures(row['used']):>20} {show_figures(row['unused']):>24}",
+                f"{row['remembered']:>10} {row['taught']:>8} {'':12} {show_figures(row['used']):>20} "
+                f"{show_figures(row['unused']):>24}",
                 flush=True,
             )
         routines = routine_case(one, parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ TOPICS = {
 }  # fmt: skip
 PHRASES = (
     "I need new {0} for this", "how do I store {0} in winter", "where is the best {1} in town", "my {1} is broken",
-    "tell me about {2} and {0}", "can you find a cheap {2}", "what {1} should a beginner buy", "{0} or {2}, which first",
+    "tell me about {2} and {0}", "can you find a cheap {2}", "what {1} should a beginner buy", "{0} or {2}",
     "repair the {1} today please", "show pictures of {2}", "what is {0} made of", "teach my son to use a {1}",
 )  # fmt: skip
 
