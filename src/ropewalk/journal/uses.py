@@ -15,7 +15,7 @@ from typing import Final
 
 from .use import KEPT_USES, ToolUse
 
-ALIKE: Final = 0.5  # share of common words from which one request repeats another
+ALIKE: Final = 0.75  # share of common words from which one request repeats another
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
