@@ -44,3 +44,16 @@ def test_uses_are_forgotten_by_tool_or_all(store: Store) -> None:
     assert [one.tool for one in store.list_uses()] == ["b"]
     assert store.delete_uses() == 1
     assert store.list_uses() == []
+
+
+def test_routine_requests_do_not_replace_different_ones(store: Store) -> None:
+    different = ["play a song", "book a flight to Rome", "who won the match", "translate this letter"]
+    store.put_uses([use(request=request, at=float(n)) for n, request in enumerate(different)])
+    for n in range(40):
+        store.put_uses([use(request=f"check the status of order {n}", at=10.0 + n)])
+    found = store.list_uses("t")
+    requests = [one.request for one in found if one.request]
+    assert len(requests) == KEPT_USES
+    assert set(different) <= set(requests)
+    assert requests[0] == "check the status of order 39"
+    assert sum(one.successes for one in found) == 44

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from ..frozen import dataclass
 
 KEPT_USES: Final = 16
-"""Requests that are remembered of one tool; of more the newest."""
+"""Requests that are remembered of one tool: those that differ most, then the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,8 @@ class UseStore(Protocol):
     """The part of every store that keeps them."""
 
     def put_uses(self, uses: Sequence[ToolUse], /) -> None:
-        """Add to what is remembered; of each tool the newest KEPT_USES requests stay, the others are added up."""
+        """Add to what is remembered; of each tool KEPT_USES different requests stay, the others are added
+        up."""
         ...
 
     def list_uses(self, tool: str | None = None, /) -> list[ToolUse]:

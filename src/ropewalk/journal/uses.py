@@ -1,15 +1,22 @@
 """How tools did for the requests they were used for: what is kept of them, and the rows in memory.
 
-Of each tool the newest KEPT_USES requests stay; the older ones, and uses without a request, are added up in a row
-whose request is empty, so that success rates stay what they were.
+Of each tool KEPT_USES different requests stay. Requests that repeat a newer one with other numbers go first, then the
+oldest. What goes, and uses without a request, is added up in a row whose request is empty, so that success rates stay
+what they were.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
 
 from .use import KEPT_USES, ToolUse
+
+ALIKE: Final = 0.75  # share of common words from which one request repeats another
+_WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 class MemoryUses:
@@ -47,8 +54,36 @@ def in_order(uses: Iterable[ToolUse]) -> list[ToolUse]:
 
 
 def older(uses: Iterable[ToolUse]) -> list[ToolUse]:
-    """Those of one tool that are not among the newest."""
-    return in_order(use for use in uses if use.request)[KEPT_USES:]
+    """Return the uses of one tool that are not kept.
+
+    Each use beyond KEPT_USES, from the oldest to the newest, replaces the older one of the two most alike requests,
+    so that many routine requests do not replace different ones. Where no two are alike it replaces the oldest.
+    """
+    kept: list[ToolUse] = []
+    nearest: list[float] = []  # how alike the likest newer request is, for each kept use
+    gone: list[ToolUse] = []
+    for use in reversed(in_order(use for use in uses if use.request)):
+        words = _words(use.request)
+        nearest = [max(like, _alike(words, _words(one.request))) for like, one in zip(nearest, kept, strict=True)]
+        kept.append(use)
+        nearest.append(0.0)
+        if len(kept) > KEPT_USES:
+            most = max(nearest)
+            place = nearest.index(most) if most >= ALIKE else 0
+            gone.append(kept.pop(place))
+            del nearest[place]
+    return gone
+
+
+@lru_cache(maxsize=4096)
+def _words(request: str) -> frozenset[str]:
+    """The different words of a request, without numbers: these change from one routine request to the next."""
+    return frozenset(_WORD.findall(request.casefold()))
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of the words of both that both have."""
+    return len(one & other) / max(1, len(one | other))
 
 
 def without_request(use: ToolUse) -> ToolUse:

@@ -46,7 +46,7 @@ def answered(
         more = rank(index, reading, may, near, after=first, most=options.max_results)
         rankings.append(more)
         rated, slots = np.concatenate((rated, more.scores)), np.concatenate((slots, more.slots))
-    kept, total = cut(index, rated, slots, rates, options)
+    kept, total = cut(index, rated, slots, rates, options, setbacks=True)
     return _results(index, kept, rated, _reasons(rankings, kept), options, rates), total
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -18,24 +17,24 @@ RECENT: Final = 1.05  # by how much a tool may be behind one that was not used r
 
 
 def cut(
-    index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options
+    index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options, setbacks: bool = False
 ) -> tuple[list[tuple[float, int, int]], int]:
     """The best as (score, slot, place) of slots with their scores, the best first, and how many there were to choose
-    from: past success counts, equals stand by name."""
+    from: past success counts, equals stand by name. With `setbacks` only failures count."""
     rated = []
     cards = index.cards
-    most, least = options.max_results, max(options.threshold, math.ulp(0.0))
+    most, least = options.max_results, options.threshold
     total, near = 0, len(scores)
     if not rates and not options.recent:  # nothing moves a score: who is far behind need not be looked at
-        total = near = int(np.count_nonzero(scores >= least))
+        total = near = int(np.count_nonzero((scores.round(4) >= least) & (scores > 0)))
         if total > most:
             near = int(np.count_nonzero(scores >= scores.item(most - 1) - 1e-4))
     for place, (score, slot) in enumerate(zip(scores[:near].tolist(), slots[:near].tolist(), strict=True)):
         card = cards[slot]
         assert card is not None
         rate = rates.get(card.key)
-        value = min(1.0, score * rate.factor) if rate is not None else score
-        if value >= least:
+        value = score if rate is None else score * rate.setback if setbacks else min(1.0, score * rate.factor)
+        if value > 0 and round(value, 4) >= least:  # as it is shown: a score equal to the threshold is enough
             order = value * RECENT if options.recent and is_recent(index, slot, options) else value
             rated.append((-round(order, 4), card.key, value, slot, place))
     rated.sort()

@@ -82,12 +82,16 @@ def rank(
         return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), found)
     measured = measure(found, slots, near)
     words = measured @ _single(near is not None)
-    values = words if added is None else words + added
-    shares = chances(values, reading.shares)
-    best_way, chance = shares.argmax(0), shares.sum(0)
+    shares = chances(words, reading.shares)
+    if recalled is not None and added is not None:
+        shares = chances(words + recalled.beyond_doubt[:, places], reading.shares)
+    chance = shares.sum(0)
+    best_way = shares.argmax(0)
+    if added is not None:
+        chance = reordered(chance, chances(words + added, reading.shares).sum(0), np.array(places) >= 0)
     order = (-chance).argsort(kind="stable")
     choice = len(index) if allowed is None else int(allowed.sum())
-    sure = sureness(words, reading.shares, choice, near is not None, shares if words is values else None)
+    sure = sureness(words, reading.shares, choice, near is not None, shares if added is None else None)
     columns = np.arange(len(slots))
     if recalled is not None and added is not None:
         place = places[order[0]]
@@ -109,7 +113,7 @@ def joined(
     for slot in slots.tolist():
         card = index.cards[slot]
         places[slot] = memory.places.get(card.key, -1) if card is not None else -1
-    best = recalled.value[:, :-1].max(0)
+    best = recalled.beyond_doubt[:, :-1].max(0)
     likest = best.argsort()[::-1] if allowed is not None else best.argpartition(-min(RECALLED, len(best)))[-RECALLED:]
     more = 0
     for place in likest.tolist():
@@ -119,6 +123,15 @@ def joined(
             more += 1
     found = sorted(places)
     return np.array(found, slots.dtype), [places[slot] for slot in found]
+
+
+def reordered(chance: Array, remembered: Array, used: Array) -> Array:
+    """The chances with those of used tools dealt out again among them, by what is remembered: each place in the order
+    that a tool without memory has stays with it."""
+    made = chance.copy()
+    columns = used.nonzero()[0]
+    made[columns[(-remembered[columns]).argsort(kind="stable")]] = -np.sort(-chance[columns])
+    return made
 
 
 def chances(values: Array, shares: Array, others: float = 0.0) -> Array:

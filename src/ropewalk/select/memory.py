@@ -7,18 +7,24 @@ requests that say the same count as one, and what all requests have in common fo
 has nothing for or against it. One that was asked once or twice has little, as these may only show that others of its
 kind were not asked yet, but for a request much like one of those. To remember or forget a request takes the time to
 read it; nothing is built anew.
+
+All of this compares tools that were used with each other. A tool that was never used has no requests to compare, so
+evidence lifts a used tool above it only when it exceeds `Recalled.doubt`: what remembered requests say for wrong
+tools (`chance.py`).
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..frozen import dataclass
 from ..journal.use import ToolUse
+from .chance import Sample
 from .lexicon import lexicon, products
-from .request import Term, read_request
+from .request import Request, Term, read_request
 
 if TYPE_CHECKING:
     from .reading import Reading
@@ -30,11 +36,14 @@ ALL_WAYS: Final = 5_000  # up to so many each way to read a request is compared,
 WORDS, NEAREST = 0.75, 9.0  # what both are worth beside the features' weights: bench/select_memory.py measures it
 FEW: Final = 3.0  # requests of a tool for half of that,
 LIKE: Final = 6  # and by which power of how like one of them is the other half comes without
+LIFT: Final = 2.0  # how fast what is beyond doubt counts, up to the whole value
 NEIGHBOURS: Final = 64  # requests most like one
 _RIDGE: Final = 0.3  # by how much they are not believed
 _LEAST: Final = -0.2  # that they say against a tool
 _DOUBT: Final = 15.0  # words a tool must have been asked with to count as much as what tools are asked in general
 _GENERAL_WORDS, _GENERAL = 100.0, 1e-3  # as if so many words had been asked before, each this share of them
+
+_NUMBER: Final = re.compile(r"\d+")
 
 
 class Asked(NamedTuple):
@@ -44,6 +53,14 @@ class Asked(NamedTuple):
     request: str
     words: Array
     weights: Array
+
+
+class Whole(NamedTuple):
+    """A request read in one way, as a whole, without an index."""
+
+    request: Request
+    inside: Array
+    way_vectors: Array
 
 
 class Having(NamedTuple):
@@ -60,17 +77,26 @@ class Having(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """Of each tool by its place in the memory: what speaks for it, by way to read the request, and how like its likest
-    request is. The last value is that of every tool that was never asked."""
+    request is. The last value is that of every tool that was never asked. `doubt` is by place how much of a value says
+    nothing against tools that were never used."""
 
     words: Array
     nearest: Array
     alike: Array
+    doubt: Array
 
     @property
     def value(self) -> Array:
         """What is added to a tool's value, by way."""
         value: Array = WORDS * self.words + NEAREST * self.nearest
         return value
+
+    @property
+    def beyond_doubt(self) -> Array:
+        """What lifts a tool above those that were never used, by way."""
+        value = self.value
+        lift: Array = np.clip(LIFT * (value - self.doubt), 0.0, np.maximum(value, 0.0))
+        return lift
 
 
 class Memory:
@@ -84,6 +110,7 @@ class Memory:
         self._free_rows: list[int] = []
         self._rows: dict[str, dict[str, int]] = {}  # of a tool, by request
         self._newest: dict[tuple[str, str], None] = {}  # the oldest first
+        self._routine: dict[tuple[str, str], str] = {}  # of a tool and a request without its numbers: the newest one
         self._numbers: dict[str, int] = {}
         self._words: list[str] = []
         self._free_words: list[int] = []
@@ -100,7 +127,9 @@ class Memory:
             "counts": np.zeros(64, np.float32),  # by word: how many requests have it
         }
         for use in sorted(uses, key=lambda use: use.at)[-MOST:]:
-            self.put(use)
+            self._put(use)
+        self._wrong = Sample(self._says_for_wrong_tools)
+        self._wrong.fill([row for row, one in enumerate(self._asked) if one is not None])
 
     def _column(self, name: str, place: int) -> Array:
         """A column that has such a place."""
@@ -110,8 +139,15 @@ class Memory:
         return self._columns[name]
 
     def put(self, use: ToolUse) -> None:
-        """Remember a request that a tool answered, once however often it was asked."""
+        """Remember a request that a tool answered, once however often it was asked and with whatever numbers."""
+        self._wrong.refresh(self._put(use))
+
+    def _put(self, use: ToolUse) -> int:
         self.drop(use.tool, use.request)
+        routine = use.tool, _NUMBER.sub("#", use.request.casefold())
+        if routine in self._routine:  # the same with other numbers tells nothing new
+            self.drop(use.tool, self._routine[routine])
+        self._routine[routine] = use.request
         terms = read_request(use.request).terms
         words: Array = np.array([self._number(term.stem) for term in terms], np.intp)
         weights: Array = np.array([term.weight for term in terms], np.float32)
@@ -131,6 +167,7 @@ class Memory:
         self._column("lengths", row)[row] = np.linalg.norm(weights * self._rarity(words)) + 1e-6
         if len(self._newest) > MOST:
             self.drop(*next(iter(self._newest)))
+        return row
 
     def drop(self, tool: str, request: str) -> None:
         """Forget a request of a tool, if it is remembered."""
@@ -141,6 +178,9 @@ class Memory:
             return
         self._asked[row] = None
         del self._newest[tool, request]
+        routine = tool, _NUMBER.sub("#", request.casefold())
+        if self._routine.get(routine) == request:
+            del self._routine[routine]
         for word in one.words.tolist():
             del self._having[word][row]
             if not self._having[word]:
@@ -195,16 +235,39 @@ class Memory:
 
     def recall(self, reading: Reading) -> Recalled | None:
         """What the requests remembered say of another; None when there are none."""
-        if not self._newest:
+        return self._recall(reading, None) if self._newest else None
+
+    def _says_for_wrong_tools(self, row: int) -> float | None:
+        """The most that the other tools' requests say for one of them, of a request that this row's tool answered;
+        None when the row is empty, or no other tool has requests."""
+        one = self._asked[row]
+        if one is None or len(self.places) < 2:
             return None
-        having = {n: self._found(term) for n, term in enumerate(reading.request.terms) if term.stem in self._numbers}
-        words, (nearest, alike) = self._by_words(reading, having), self._by_nearest(reading, having)
+        request = read_request(one.request)
+        inside: Array = np.ones((1, len(request.terms)), np.bool_)
+        place = int(self._columns["owners"][row])
+        recalled = self._recall(Whole(request, inside, self._columns["vectors"][row][None]), place)
+        value = recalled.value[0, :-1] / np.maximum(self._weight_of_count(), 1e-6)
+        value[self._columns["times"][: len(value)] == 0] = 0.0
+        value[place] = 0.0
+        return float(value.max())
+
+    def _weight_of_count(self) -> Array:
+        """By place, how much a tool is believed for the number of its requests."""
         times = self._columns["times"][: len(self.tools)]
-        few = FEW / (times + FEW)
-        believed = 1 - few * (1 - np.clip(alike, 0, 1) ** LIKE)
+        weight: Array = times / (times + FEW)
+        return weight
+
+    def _recall(self, reading: Reading | Whole, without: int | None) -> Recalled:
+        """What is recalled when the requests of the tool at the place `without` are not remembered."""
+        having = {n: self._found(term) for n, term in enumerate(reading.request.terms) if term.stem in self._numbers}
+        words, (nearest, alike) = self._by_words(reading, having), self._by_nearest(reading, having, without)
+        count = self._weight_of_count()
+        believed = 1 - (1 - count) * (1 - np.clip(alike, 0, 1) ** LIKE)
         words[:, :-1] *= believed
         nearest[:, :-1] *= believed
-        return Recalled(words, nearest, alike)
+        doubt = np.append(count * self._wrong.bound(len(self._newest)), 0.0)
+        return Recalled(words, nearest, alike, doubt)
 
     def _found(self, term: Term) -> Having:
         word = self._numbers[term.stem]
@@ -217,7 +280,7 @@ class Memory:
             found = self._read[word] = Having(rows, weights, places, amounts, float(weights.sum()))
         return found
 
-    def _by_words(self, reading: Reading, having: dict[int, Having]) -> Array:
+    def _by_words(self, reading: Reading | Whole, having: dict[int, Having]) -> Array:
         """By way and place, how much likelier its words are of what a tool was asked than of what tools are."""
         worth = reading.inside * np.array([term.weight for term in reading.request.terms], np.float32)
         size, all_over = len(self.tools), self._total + _GENERAL_WORDS
@@ -235,9 +298,11 @@ class Memory:
         value /= np.sqrt(length + 2.0)
         return value
 
-    def _by_nearest(self, reading: Reading, having: dict[int, Having]) -> tuple[Array, Array]:
+    def _by_nearest(
+        self, reading: Reading | Whole, having: dict[int, Having], without: int | None
+    ) -> tuple[Array, Array]:
         """By way and place, what the requests most like this one say; and by place, how like the likest is."""
-        near = self._near(reading, having)
+        near = self._near(reading, having, without)
         rows = np.array([row for row in near.tolist() if self._asked[row] is not None], np.intp)
         asked = [one for row in rows.tolist() if (one := self._asked[row]) is not None]
         words = np.concatenate([one.words for one in asked])
@@ -267,12 +332,13 @@ class Memory:
         np.maximum.at(likest, owners, alike.max(0))
         return np.clip(said, _LEAST, 1.0), likest
 
-    def _near(self, reading: Reading, having: dict[int, Having]) -> Array:
+    def _near(self, reading: Reading | Whole, having: dict[int, Having], without: int | None) -> Array:
         """The rows of the requests that are most like one of the ways to read this one, about."""
         size = len(self._asked)
         ways = len(reading.inside) if size <= ALL_WAYS else 1
+        owners = self._columns["owners"][:size]
         if len(self._newest) <= NEIGHBOURS:
-            return np.arange(size)
+            return np.arange(size) if without is None else np.flatnonzero(owners != without)
         vectors, lengths = self._columns["vectors"][:size], self._columns["lengths"][:size]
         terms = reading.request.terms
         best: Array = np.zeros(size, np.float32)
@@ -288,4 +354,6 @@ class Memory:
                         shared[found.rows] += found.weights * np.float32(term.weight * rarity**2)
             np.maximum(best, shared / (lengths * np.float32(length**0.5)) + products(vectors, vector), out=best)
         best[self._free_rows] = -1.0
+        if without is not None:
+            best[owners == without] = -1.0
         return best.argpartition(-NEIGHBOURS)[-NEIGHBOURS:]

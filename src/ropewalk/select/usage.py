@@ -1,6 +1,6 @@
 """What was learnt from use: which requests a tool answered, and how often it succeeds.
 
-Bounded: the newest KEPT_USES requests of a tool. It is kept where the selector's owner says (a `UseStore`, which
+Bounded: KEPT_USES different requests of a tool. It is kept where the selector's owner says (a `UseStore`, which
 every store of the journal is) or, without one, in this process. Refused: guessing the request of a use whose
 request is not known; that one counts for the success rate alone.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import InvalidValue
 from ..frozen import dataclass
 from ..journal.use import KEPT_USES, ToolUse, UseStore
+from ..journal.uses import older
 from ..values import check_json
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ class Rate:
     def factor(self) -> float:
         """What a score is multiplied with: 0.8 to 1.2."""
         return 1.0 + 2.0 * SWING * (self.smoothed - 0.5)
+
+    @property
+    def setback(self) -> float:
+        """What a score is multiplied with where success must not count against unused tools: 0.8 to 1."""
+        return 1.0 - SWING * self.failures / (self.successes + self.failures + _DOUBT)
 
 
 class Usage:
@@ -79,11 +85,11 @@ class Usage:
         known[use.request] = kept = use if old is None else old.plus(use)
         if self._memory is not None and kept.successes:
             self._memory.put(kept)
-        while len(known) > KEPT_USES:
-            oldest = min(known, key=lambda one: known[one].at)
-            del known[oldest]
-            if self._memory is not None:
-                self._memory.drop(use.tool, oldest)
+        if len(known) > KEPT_USES:
+            for gone in older(known.values()):
+                del known[gone.request]
+                if self._memory is not None:
+                    self._memory.drop(gone.tool, gone.request)
 
     def rate(self, tool: str) -> Rate | None:
         """How a tool did so far; None when it was never used."""
