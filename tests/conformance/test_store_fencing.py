@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
 import psycopg
 import pytest
 from stores import STORES, new, run
@@ -38,8 +38,9 @@ def entry(path: str) -> Entry:
 def take_over(place: Any) -> None:
     """What another process does to the lease of the run when it replaces this one."""
     if isinstance(place, Path):
-        with sqlite3.connect(place / "store.db") as connection:
-            connection.execute(TAKEN)
+        # By the library of the store: locks of two copies of SQLite in one process do not see each other.
+        connection = apsw.Connection(str(place / "store.db"))
+        connection.execute(TAKEN)
         connection.close()
     else:
         url, _, schema = str(place).rpartition("schema=")
@@ -85,5 +86,19 @@ def test_a_run_of_a_live_process_is_not_taken(store: Store) -> None:
         again = await store.reopen("r")
         assert again.run.epoch == 2
         await again.release()
+
+    run(test())
+
+
+def test_the_id_of_an_ended_run_is_not_executed_again(store: Store) -> None:
+    async def test() -> None:
+        log = await store.open(new())
+        await log.finish("completed", {"a": 1})
+        again = await store.open(new())
+        assert again.finished is not None
+        assert again.finished.result == {"a": 1}
+        row = store.get_run("r")
+        assert row is not None
+        assert (row.status, row.epoch) == ("completed", 1)
 
     run(test())
