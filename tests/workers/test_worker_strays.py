@@ -90,6 +90,31 @@ def test_an_owner_on_another_host_is_gone_when_its_lease_was_still_for_its_time(
     assert there.look(after=100) == []  # once
 
 
+class Between:
+    """A session in which the owner beats just before its run is freed."""
+
+    def __init__(self, session: Any, beat: Callable[[], None]) -> None:
+        self._session, self._beat = session, beat
+
+    def execute(self, query: str, values: Any = ()) -> Any:
+        if query.startswith("UPDATE lease SET owner = NULL"):
+            self._beat()
+        return self._session.execute(query, values)
+
+
+def test_an_owner_that_beats_between_the_look_and_the_write_keeps_its_run(seen: Callable[..., Seen]) -> None:
+    there = seen(project="/p")
+    assert there.look(after=1) == []
+    there.now += 11
+    other = Fleet(PostgresStore(there.url).where)
+    beat = "UPDATE lease SET beat = 2"
+    freed = there.fleet.do(
+        lambda session: there.strays.free(Between(session, lambda: other.do(lambda s: s.execute(beat))), 1)  # type: ignore[arg-type]
+    )
+    assert freed == {}
+    other.close()
+
+
 def test_runs_of_living_processes_hide_none_of_one_that_is_gone(seen: Callable[..., Seen]) -> None:
     """However many they are."""
     there = seen(project="/p")
