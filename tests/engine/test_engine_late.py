@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -34,6 +35,19 @@ async def test_what_a_tool_gives_after_its_timeout_comes_too_late(way: Way, body
     assert done["status"] == "failed"
     assert "no answer within" in done["error"] or "not done within" in done["error"]
     assert tools.count("after") == 0
+
+
+@every_way
+async def test_a_tool_that_holds_the_loop_beyond_its_timeout_comes_too_late(way: Way) -> None:
+    """Nothing can cancel it meanwhile; its result is late all the same."""
+
+    async def holds() -> str:
+        time.sleep(0.1)  # noqa: ASYNC251 - what the test is about
+        return "too late"
+
+    tools = ScriptedTools(holds=holds, after=1, timeout=5)
+    done = await way(line(call("a", "holds", policy=Policy(timeout=0.03)), call("after")), tools)
+    assert (done["status"], tools.count("after")) == ("failed", 0)
 
 
 @every_way

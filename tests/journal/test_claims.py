@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from postgres_server import PostgresServer, fresh
@@ -16,7 +17,9 @@ from ropewalk import App, tool
 from ropewalk.errors import RopewalkError, StoreError
 from ropewalk.journal import NewRun, open_store
 from ropewalk.journal.connection import fetch
+from ropewalk.journal.lease import Owner
 from ropewalk.journal.sql_store import SqlStore
+from ropewalk.journal.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
 
@@ -187,3 +190,29 @@ async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: st
         finish = begin if way == "upgrade" else app.resume
         ended = await asyncio.gather(*(finish(id) for id in ids), return_exceptions=True)
     assert [str(e) for e in ended if isinstance(e, BaseException)] == []
+
+
+async def test_an_owner_elsewhere_that_renews_its_lease_keeps_its_run(tmp_path: Path) -> None:
+    """Only the lease can tell of an owner on another host; each beat begins the wait again."""
+    store = SqliteStore(tmp_path / "s.db", lease=0.6, poll=0.05)
+    log = await store.open(NewRun(id="r", kind="chain"))
+    await log.release()
+    far = Owner(host="far.example", boot="b", space="s", pid=1, started="1").dump()
+    other = apsw.Connection(str(tmp_path / "s.db"))
+
+    def beat() -> None:
+        other.execute("UPDATE lease SET owner = ?, beat = ?", (far, time.time()))
+
+    beat()
+    claim = asyncio.ensure_future(store.reopen("r"))
+    last_beat = 0.0
+    for _ in range(12):
+        await asyncio.sleep(0.1)
+        if claim.done():
+            break
+        beat()
+        last_beat = time.monotonic()
+    taken = await asyncio.wait_for(asyncio.gather(claim, return_exceptions=True), 30)
+    assert time.monotonic() - last_beat >= 0.5, taken
+    other.close()
+    store.close()

@@ -35,6 +35,7 @@ async def test_a_run_cancelled_again_is_released(tmp_path: Path, document: dict[
         if document is WAITING:
             while not app.runs.waiting():  # noqa: ASYNC110 - the store is what is waited for
                 await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)  # the run sees that it does nothing but wait
         else:
             await begun.wait()
         for _ in range(times):
