@@ -133,6 +133,7 @@ DOCUMENTS: dict[str, Callable[[int], Any]] = {
     "chain, dag": lambda n: {"kind": "chain", "mode": "dag", "nodes": [
         {**node, "dependencies": [f"n{j}" for j in range(max(0, i - 3), i)]} for i, node in enumerate(nodes(n))]},
     "composition": lambda n: {"kind": "composition", "nodes": nodes(n, inputMapping={"value": "$input.x"})},
+    "composite of one name": lambda n: {"kind": "composite", "name": "c", "steps": [{"tool": "echo"}] * n},
     "composite": lambda n: {"kind": "composite", "name": "c", "steps": [{"name": f"s{i}", "tool": "echo"} for i in range(n)]},
     "experience": experience,
     "agent": agent,
