@@ -8,6 +8,7 @@ of the language, so a function without a line here fails it.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
@@ -133,6 +134,7 @@ DOCUMENTS: dict[str, Callable[[int], Any]] = {
     "chain, dag": lambda n: {"kind": "chain", "mode": "dag", "nodes": [
         {**node, "dependencies": [f"n{j}" for j in range(max(0, i - 3), i)]} for i, node in enumerate(nodes(n))]},
     "composition": lambda n: {"kind": "composition", "nodes": nodes(n, inputMapping={"value": "$input.x"})},
+    "composite of one name": lambda n: {"kind": "composite", "name": "c", "steps": [{"tool": "echo"}] * n},
     "composite": lambda n: {"kind": "composite", "name": "c", "steps": [{"name": f"s{i}", "tool": "echo"} for i in range(n)]},
     "experience": experience,
     "agent": agent,
@@ -234,7 +236,7 @@ OPERATIONS: dict[str, Operation] = {
     "read JSON: repeated keys": on_text(lambda n: "{" + '"k": 1, ' * n + '"k": 1}', "json"),
     "read JSON: brackets": on_text(lambda n: "[" * n, "json"),
     "read JSON: long numbers": on_text(lambda n: "[" + "9" * n + "]", "json"),
-    "plan": on_chain(lambda app, loaded: app.plan(loaded)),
+    "plan": on_chain(lambda app, loaded: asyncio.run(app.plan(loaded))),
     "draw as Mermaid": on_chain(lambda app, loaded: draw(loaded.flow, "mermaid")),
     "draw as text": on_chain(lambda app, loaded: draw(loaded.flow, "text")),
     "draw as SVG": on_chain(lambda app, loaded: draw(loaded.flow, "svg")),

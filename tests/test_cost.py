@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 from cost import BOUNDED, seconds  # noqa: E402
 from cost_operations import DOCUMENTS, EXPRESSIONS, OPERATIONS  # noqa: E402
 
-N = 1_500
+N = 1_000
 GENEROUS = 11.0  # times as long for four times the input: the square is 16, a busy machine makes 4 to 8
 
 

@@ -56,6 +56,8 @@ class StepReader:
         self.strict, self.report = strict, report
         self.warnings: Report = Warnings()
         self.steps = Steps([], [])
+        self._ids: set[str] = set()
+        self._counts: dict[str, int] = {}
 
     def read(self, steps: Sequence[Json]) -> None:
         for i, step in enumerate(steps):
@@ -82,11 +84,12 @@ class StepReader:
     def _id(self, name: str) -> str:
         """The name as the id of a node: other steps may have the same name, and any character may be in it."""
         wanted = _NO_ID.sub("_", name).strip() or "step"
-        taken = {node.id for node in self.steps.nodes}
-        id, count = wanted, 1
-        while id in taken:
+        id, count = wanted, self._counts.get(wanted, 1)
+        while id in self._ids:
             count += 1
             id = f"{wanted}~{count}"
+        self._counts[wanted] = count  # the same name is counted on, not from the beginning
+        self._ids.add(id)
         return id
 
     # --- values and conditions --------------------------------------------------------------------

@@ -221,7 +221,7 @@ class Builder:
         if node.policy.retry.attempts > 1:
             spot.attempt_slot = region.slot()
         step = node.op.compile(site)
-        if isinstance(node.op, (Compute, Call)) and needs_budget(_evaluated(node.op)):
+        if isinstance(node.op, Compute | Call) and needs_budget(_evaluated(node.op)):
             from .offload import offloaded  # most expressions are a reference or a text
 
             step = offloaded(step)
