@@ -153,8 +153,8 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
     served.post("/api/definitions/chain", {"document": CHAIN})
     for path in (
         "/", "/api/runs", "/api/runs/r", "/api/runs/r/events", "/api/runs/r/graph", "/api/runs/r/waiting",
-        "/api/runs/r/arguments", "/api/runs/r/diff?with=r", "/api/definitions", "/api/tools", "/api/tools/odd:environment", "/api/waiting",
-        "/metrics",
+        "/api/runs/r/arguments", "/api/runs/r/diff?with=r", "/api/definitions", "/api/tools",
+        "/api/tools/odd:environment", "/api/waiting", "/metrics",
     ):  # fmt: skip
         answer = served.get(path)
         assert answer.status_code == 200, path
