@@ -5,18 +5,32 @@ import { Act, Empty, JsonField, Trouble, Value, arrows, readJson, useAsked, useT
 import { Fields, example } from "./schema";
 import { Link, moved, setQuery } from "./place";
 
-type Listed = { tools: Tool[]; failures: Record<string, string> };
+type Listed = { tools: Tool[]; failures: Record<string, string>; next?: string | null };
 /** `name` is a tool's whole id here. */
 type Selected = { results: { name: string; score: number }[] };
 const MOST_LISTED = 300;
 /** From this score on find_tools and `ropewalk tools select` give a tool. */
 const FITS = 0.3;
 
+const MOST_READ = 20_000;
+
+/** Every tool, read page by page; of very many the first MOST_READ. */
+async function everyTool(signal: AbortSignal): Promise<Listed> {
+  const found = await ask<Listed>("/api/tools", undefined, signal);
+  let next = found.next;
+  while (next && found.tools.length < MOST_READ) {
+    const page: Listed = await ask<Listed>(`/api/tools?after=${encodeURIComponent(next)}`, undefined, signal);
+    found.tools.push(...page.tools);
+    next = page.next;
+  }
+  return found;
+}
+
 export function Tools({ chosen, query }: { chosen?: string; query: URLSearchParams }) {
   const asked = query.get("for") ?? "";
   const [typed, setTyped] = useState(asked);
   const [text, setText] = useState("");
-  const { found, error } = useAsked((signal) => ask<Listed>("/api/tools", undefined, signal), []);
+  const { found, error } = useAsked((signal) => everyTool(signal), []);
   const selected = useAsked<Selected>(
     asked ? (signal) => ask("/api/tools/select", { query: asked, limit: 20, threshold: 0 }, signal) : null, [asked],
   );
