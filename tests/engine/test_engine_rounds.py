@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.lab import Way, block, call, compute, every_way, flow, job, line, lit, node, obj, out
+from ropewalk import App, tool
 from ropewalk.engine.engine import Engine
 from ropewalk.expr.ast import Fn, Ref
 from ropewalk.ir import Graph, Policy, Retry
@@ -108,3 +109,23 @@ async def test_the_record_of_a_round_says_which_attempt_gave_its_value(durable: 
     await Engine(store).run(job(flow(rounds(call("a", "t", policy=twice))), tools))
     calls = [(entry.path, entry.data) for entry in store.history("r") if entry.kind == "call"]
     assert calls == [("l[0]/a@2", 1), ("l[1]/a", 2), ("l[2]/a@2", 3)]
+
+
+@pytest.mark.parametrize("more", [{"until": "false"}, {"while": "true"}, {"while": "true", "maxIterations": 3}])
+def test_a_loop_whose_condition_never_ends_it_ends_at_its_limit(more: dict[str, Any]) -> None:
+    ran: list[int] = []
+
+    @tool
+    def count() -> int:
+        """Count the rounds."""
+        ran.append(1)
+        return len(ran)
+
+    loop = {"id": "l", "type": "loop", **more, "nodes": [{"id": "i", "type": "tool", "tool": "count"}]}
+
+    async def case() -> Any:
+        async with App("memory", tools=[count]) as app:
+            return await app.run({"kind": "chain", "nodes": [loop]})
+
+    assert asyncio.run(case()).status == "completed"
+    assert len(ran) == more.get("maxIterations", 10)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ropewalk import App
 from ropewalk.errors import ExpressionError, Problem
 from ropewalk.expr import Arr, Fn, Lit, Obj, Ref, lift, parse
 
@@ -241,3 +243,33 @@ def test_any_text_can_be_written_with_escapes(text):
 def test_a_plain_reference_in_a_document_and_in_an_expression_is_the_same():
     for text in ("$input.foo", "$steps[0].output", '$input["any key"]', "$.field"):
         assert lift(text, ALL) == parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["$input.secret", "${$input.secret}", "$prev", "${NAME}", "$secret.KEY", "{{$input.secret}}"]
+)
+def test_a_reference_that_a_tool_returns_is_a_text(text):
+    taken = []
+
+    def page():
+        return {"text": text, "list": [text]}
+
+    def take(value):
+        taken.append(value)
+
+    nodes = [
+        {"id": "a", "type": "tool", "tool": "page"},
+        {
+            "id": "b",
+            "type": "tool",
+            "tool": "take",
+            "params": {"value": ["$prev.text", "<${$prev.text}>", "$prev.list"]},
+        },
+    ]
+
+    async def case():
+        async with App("memory", tools=[page, take]) as app:
+            return await app.run({"kind": "chain", "nodes": nodes}, {"secret": "s3cret"})
+
+    assert asyncio.run(case()).status == "completed"
+    assert taken == [[text, f"<{text}>", [text]]]

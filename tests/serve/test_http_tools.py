@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -87,3 +88,19 @@ def test_what_agents_are_made_of_is_not_called_over_http(own: str) -> None:
     assert short.status_code in (403, 404), short.text
     for answer in sent:
         assert (answer.status_code, "a part of agents" in answer.text) == (422, True), answer.text
+
+
+def test_a_document_over_http_starts_no_program_of_a_coding_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "codex"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    node = {"id": "a", "kind": "cli-agent", "provider": "codex", "prompt": "hi"}
+    graph = {"nodes": [node], "edges": []}
+    document = {"kind": "experience", "name": "x", "version": "0.1.0", "state": {"schema": {}}, "graph": graph}
+    paths = ("/api/runs", "/api/plan", "/api/definitions/chain")
+    for answer in asking(App("memory"), *(("POST", path, {"document": document}) for path in paths)):
+        assert (answer.status_code, "names files of its directory" in answer.text) == (422, True), answer.text
+    assert not (tmp_path / "started").exists()

@@ -142,6 +142,13 @@ def test_no_proxy_resolves_an_address_of_data_again(monkeypatch: pytest.MonkeyPa
         assert proxy.received == []
 
 
+def test_a_name_that_the_settings_allow_uses_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with raw_server() as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        assert fetched("http://intranet.test/x", "intranet.test") == {}
+        assert proxy.taken().startswith(b"GET http://intranet.test/x HTTP/1.1\r\n")
+
+
 def certificate(folder: Path, name: str) -> ssl.SSLContext:
     """A server's context with a certificate for this name, which `folder/cert.pem` vouches for."""
     key = ec.generate_private_key(ec.SECP256R1())
