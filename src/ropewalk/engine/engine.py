@@ -175,6 +175,10 @@ class Engine:
         job.flow, job.caller, job.render = begun.flow, begun.caller, begun.render
         return True
 
+    def has_caller(self, key: str | None) -> bool:
+        """Return True if the call with this idempotency key comes from a run that this engine executes."""
+        return self._caller_of(key) is not None
+
     def _caller_of(self, key: str | None) -> Run | None:
         """The live run that a key `<run id>/<path>` comes from; both may have slashes in them."""
         while key:

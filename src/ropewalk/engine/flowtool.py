@@ -34,6 +34,8 @@ Missing: TypeAlias = Callable[[], str | None]
 """What says why a model cannot be asked; None of one that can be."""
 _inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("ropewalk_flow_tools", default=())
 """The flow tools that are running around the current call: (id, fingerprint) of each, outermost first."""
+_caller: ContextVar[Flows] = ContextVar("ropewalk_flow_tools_caller", default=None)
+"""Gives the engine of the run that called the outermost flow tool around the current call."""
 _asked: ContextVar[frozenset[tuple[str, str]]] = ContextVar("ropewalk_flow_tools_asked", default=frozenset())
 """The flow tools whose waits are being looked for, so that a cycle of flows ends the search."""
 
@@ -130,8 +132,13 @@ class FlowTool(Routed):
         try:
             if self.ready is not None:
                 await self.ready()
+            flows = _engine_of_caller(flows, key)
             if flows is not None:
-                result: dict[str, Json] = await flows().run_part(self._job(args, watcher, state), key)
+                called = _caller.set(flows)
+                try:
+                    result: dict[str, Json] = await flows().run_part(self._job(args, watcher, state), key)
+                finally:
+                    _caller.reset(called)
                 return result
             run_id = key or new_run_id()
             return self.render(await run_program(self._compiled(watcher), args, run_id=run_id, watcher=watcher))
@@ -181,6 +188,18 @@ class FlowTool(Routed):
         if program is None or program.version != self.caller.version:
             program = self._program = compile_flow(self.flow, self.caller)
         return program
+
+
+def _engine_of_caller(flows: Flows, key: str | None) -> Flows:
+    """Return what gives the engine that executes the calling run, also where the tool comes from another app.
+
+    A flow made by another app (`App("memory").as_tool(...)`) calls its own flow tools by that app's runner, which
+    knows that app's engine. Their runs are parts of the calling run all the same, and belong into its store.
+    """
+    outer = _caller.get()
+    if outer is not None and outer is not flows and outer().has_caller(key):
+        return outer
+    return flows
 
 
 def value_of(result: dict[str, Json], kind: str) -> Json:
