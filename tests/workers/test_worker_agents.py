@@ -32,7 +32,8 @@ class Answers(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["content-length"]))
         assert isinstance(self.server, Model)
         turn = self.server.turns.pop(0)
-        body: dict[str, Any] = {"type": "error", "error": {"type": "invalid_request_error", "message": "not now"}}
+        said = "Your credit balance is too low"  # what a retry can find changed; any other 400 is final for a request
+        body: dict[str, Any] = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
         if turn is not None:
             body = {
                 "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [turn],
