@@ -13,6 +13,8 @@ from ..values import MAX_BYTES, MAX_DEPTH, Json
 
 MAX_STEPS: Final = 1_000_000
 
+ERROR: Final = 8
+"""How many steps an error costs that a macro or an operator absorbs: making its message takes as long."""
 LONG_TEXT: Final = 12
 """Of a text that is compared with others, 2 to the power of this many characters are a step."""
 
