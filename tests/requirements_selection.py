@@ -36,6 +36,8 @@ SELECT-LEARN-2      the memory is bounded, the success rate smoothed, both persi
 SELECT-LEARN-3      what was learnt can be seen, exported and deleted
 SELECT-LEARN-4      what cannot be learnt is refused
 SELECT-LEARN-5      runs and calls of tools feed record where the request is known
+SELECT-LEARN-6      learning raises the tools that were used and harms no others
+SELECT-OPTION-3     a score equal to the threshold is kept
 SELECT-MODEL-1      embeddings through a protocol; vectors cached by id and text hash
 SELECT-MODEL-2      an offline MiniLM without torch
 SELECT-APP-1        app.selector is kept current as tools and MCP servers come and go

@@ -14,6 +14,7 @@ from ropewalk.app import App
 from ropewalk.claude import ClaudeClient, Settings
 from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.catalogue import Catalogue
+from ropewalk.doors.mcp.finder import Finder
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.doors.mcp.server import McpDoor
 
@@ -67,7 +68,7 @@ def test_what_mcp_sends_through_is_valid(tmp_path: Path, era: str) -> None:
 
     async def run(api: StrictApi) -> None:
         async with app_of(api) as app:
-            door = McpDoor(Catalogue([Flows(app, ["keeper.json"], tmp_path)]))
+            door = McpDoor(Catalogue(Finder(app), [Flows(app, ["keeper.json"], tmp_path)], []))
             async with door.open(), Client(door.server, mode=era) as client:
                 for input in inputs():
                     result = await client.call_tool("keeper", input)

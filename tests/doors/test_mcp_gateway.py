@@ -38,7 +38,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 def toml(offered: str = "", /, **servers: list[str]) -> str:
     """A project with servers, which clients get in their first list however slow this machine is."""
     tables = [f"[mcp.{name}]\ncommand = {argv[0]!r}\nargs = {argv[1:]!r}\n" for name, argv in servers.items()]
-    return "".join([*tables, "[mcp_server]\nwait_for_servers = 60\n", offered])
+    return "".join(["[mcp_server]\nwait_for_servers = 60\n", offered, *tables])
 
 
 def odd(*args: str) -> list[str]:

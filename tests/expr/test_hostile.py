@@ -382,3 +382,10 @@ def test_two_pairs_of_braces_are_told_without_the_spaces_in_them():
     with pytest.raises(ExpressionError) as caught:
         lifted("${{ input.url  }}")
     assert caught.value.suggestion == "${input.url}"
+
+
+@pytest.mark.parametrize("text", ["input.l.any(x, lower(2) == 1)", "input.l.map(x, lower(2) == 1 || true)",
+                                  "input.l.map(x, lower(2) == 1 || x > 'a' || true)"])  # fmt: skip
+def test_absorbed_errors_are_paid_for(text):
+    with pytest.raises(ExpressionError, match="takes more than 1,000,000 steps"):
+        compile_expr(parse(text), resolve)({"input": {"l": [1] * 200_000}})

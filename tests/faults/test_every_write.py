@@ -67,6 +67,7 @@ def test_a_store_that_another_process_keeps_locked_is_waited_for(tmp_path: Path,
     other = apsw.Connection(str(scene.db))
     other.set_busy_timeout(10_000)
     other.execute("BEGIN IMMEDIATE")
+    time.sleep(0.3)  # what was written before that is acknowledged by now
     before = len(scene.lines())
     time.sleep(0.7)  # Longer than any single try.
     assert process.is_alive()

@@ -6,7 +6,7 @@ import pytest
 
 from .run import FUZZERS, fuzz
 
-CASES = {"expressions": 2500, "documents": 400, "costs": 4}
+CASES = {"expressions": 4000, "documents": 700, "costs": 6}
 
 
 def test_every_fuzzer_has_its_number_of_cases() -> None:

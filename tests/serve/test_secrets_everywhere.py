@@ -133,15 +133,6 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
     assert done.json()["results"]["header"]["headers"]["Authorization"] == "Bearer ***"
     assert done.json()["results"]["header"]["body"] == json.dumps({"also": "$secret.ARG_KEY"}, separators=(",", ":"))
 
-    # A document that is sent may read no other secret of the project, nor the server's token.
-    for name in ("LOCAL_KEY", "ROPEWALK_TOKEN", "HOME"):
-        node = {"id": "arg", "type": "tool", "tool": "tell", "params": {"text": f"$secret.{name}"}}
-        sly = {"kind": "chain", "name": "sly", "nodes": [node]}
-        for path in ("/api/runs", "/api/validate", "/api/plan", "/api/definitions/chain"):
-            answer = served.post(path, {"document": sly})
-            assert f"$secret.{name}: a definition that is sent over HTTP may not read it" in answer.text, path
-            assert path == "/api/validate" or answer.status_code == 422, (path, answer.status_code)
-
     # The tools had them.
     [(headers, body)] = web.got["/web/whoami"]
     assert headers["Authorization"] == f"Bearer {SECRETS['WEB_TOKEN']}"
@@ -186,6 +177,17 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
     assert any(file.endswith(".db") for file in files)
     leaks = {where: found(text) for where, text in {**said, **sent, **files}.items()}
     assert {where: names for where, names in leaks.items() if names} == {}
+
+
+def test_a_document_that_is_sent_reads_no_other_secret(served: Served) -> None:
+    """Neither one that only the project's own definitions may read, nor the server's token."""
+    for name in ("LOCAL_KEY", "ROPEWALK_TOKEN", "HOME"):
+        node = {"id": "arg", "type": "tool", "tool": "tell", "params": {"text": f"$secret.{name}"}}
+        sly = {"kind": "chain", "name": "sly", "nodes": [node]}
+        for path in ("/api/runs", "/api/validate", "/api/plan", "/api/definitions/chain"):
+            answer = served.post(path, {"document": sly})
+            assert f"$secret.{name}: a definition that is sent over HTTP may not read it" in answer.text, path
+            assert path == "/api/validate" or answer.status_code == 422, (path, answer.status_code)
 
 
 async def by_mcp(folder: Path) -> str:

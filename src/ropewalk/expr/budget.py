@@ -25,6 +25,8 @@ SLICE_SECONDS: Final = 0.05
 
 _LOOK: Final = 1 << 14  # steps from one look at the clock to the next: some milliseconds
 
+ERROR: Final = 8
+"""How many steps an error costs that a macro or an operator absorbs: making its message takes as long."""
 LONG_TEXT: Final = 12
 """Of a text that is compared with others, 2 to the power of this many characters are a step."""
 

@@ -13,7 +13,7 @@ from ..errors import ExpressionError
 from ..values import Json
 from . import operators as ops
 from .ast import Expr, Fn, Lit, Ref
-from .budget import OverBudget
+from .budget import ERROR, Budget, OverBudget, toil
 from .getters import ABSENT, Getter
 from .operators import MISSING, at_index, less, same, within
 from .scope import Scope, Test
@@ -37,17 +37,18 @@ def _logic(expr: Fn, scope: Scope) -> Test:
     tests = [scope.test(arg) for arg in expr.args]
     decides = expr.name == "||"
     if len(tests) == 2:
-        return _left_first(tests[0], tests[1], decides)
-    return _any_order(tests, decides)
+        return _left_first(tests[0], tests[1], decides, scope.budget)
+    return _any_order(tests, decides, scope.budget)
 
 
-def _left_first(left: Test, right: Test, decides: bool) -> Test:
+def _left_first(left: Test, right: Test, decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
     def test(frame: Any) -> bool:
         try:
             holds = left(frame)
         except OverBudget:
             raise
         except ExpressionError as error:
+            toil(budget(frame), ERROR)
             failed = error
         else:
             return decides if holds is decides else right(frame)
@@ -58,7 +59,7 @@ def _left_first(left: Test, right: Test, decides: bool) -> Test:
     return test
 
 
-def _any_order(tests: list[Test], decides: bool) -> Test:
+def _any_order(tests: list[Test], decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
     def test(frame: Any) -> bool:
         failed: ExpressionError | None = None
         for one in tests:
@@ -68,6 +69,7 @@ def _any_order(tests: list[Test], decides: bool) -> Test:
             except OverBudget:
                 raise
             except ExpressionError as error:
+                toil(budget(frame), ERROR)
                 failed = failed or error
         if failed is not None:
             raise failed

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..errors import ExpressionError
 from ..values import Json
 from .ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var, children
-from .budget import LIST_ELEMENT, OverBudget, weigh
+from .budget import ERROR, LIST_ELEMENT, OverBudget, weigh
 from .functions import descending, rank
 from .getters import Getter
 from .operators import MISSING, complain, json_text, kind_of
@@ -68,6 +68,7 @@ def _searching(expr: Each, scope: Scope, *, stop: bool) -> Getter:
             except OverBudget:
                 raise
             except ExpressionError as error:
+                frame[BUDGET].spend(ERROR)
                 failed = failed or error
         if failed is not None:
             raise failed

@@ -145,6 +145,8 @@ class Toolbox(Index):
 
     def has_listed(self, server: str) -> bool:
         """Return True if an MCP server has listed its tools, now or before it was lost."""
+        if not isinstance(server, str):
+            raise wants("server", "a string", server)
         return server in self._served
 
     @property
@@ -267,7 +269,13 @@ class Toolbox(Index):
         Returns:
             The MCP servers that have not answered by then. They go on connecting, and their tools come when they
             answer.
+
+        Raises:
+            InvalidInput: `seconds` is not a number above 0, nor None for no limit.
         """
+        from .bound import check_timeout  # most never wait with a limit
+
+        check_timeout(seconds)
         loop = asyncio.get_running_loop()
         task = self._connecting.get(loop)
         if task is None or task.done():
