@@ -46,7 +46,8 @@ def commands() -> Iterator[str]:
 
 def _row(argument: Any) -> str:
     parameter = argument.parameter
-    names = [name for name in argument.names if not name.startswith("--no-")]
+    own = [name for name in argument.names if not name.startswith("--no-")]
+    names = own or list(argument.names)  # an option may be nothing but "--no-x"
     names = [name for name in names if name.startswith("-")] or [name.upper() for name in names]
     said = _text(parameter.help or "")
     if argument.required:
