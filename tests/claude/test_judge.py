@@ -114,7 +114,7 @@ def test_invalid_requests_are_refused(invalid: dict[str, Any], said: str) -> Non
 @pytest.mark.parametrize("page", ["claude.md", "security.md"])
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     tests = Path(__file__).parents[1]
-    named = set(re.findall(r"`(test_\w+)`", (tests.parent / "docs" / page).read_text()))
+    named = set(re.findall(r"\b(test_\w+)(?:\.py)?`", (tests.parent / "docs" / page).read_text()))
     files = [path for path in tests.rglob("test_*.py") if "node_modules" not in path.parts]
     there = {
         name for path in files for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)

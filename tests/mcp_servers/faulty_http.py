@@ -41,6 +41,13 @@ ANSWERS: dict[str, tuple[int, bytes, dict[str, str]]] = {
 """The faults that show in a call."""
 
 
+class Server(ThreadingHTTPServer):
+    """Takes every client of a test at once, also on a machine that is busy."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers by the fault in the path."""
 
@@ -102,8 +109,7 @@ class Handler(BaseHTTPRequestHandler):
 def serving() -> Iterator[str]:
     """The address that faults are appended to."""
     Handler.ended.clear()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

@@ -183,6 +183,7 @@ async def played(source: Any) -> dict[str, Any]:
 
 
 RENAMED = [
+    (r"^parallel(?:_\d+)?/", ""),  # nodes that run at once and are the whole flow are a chain in parallel mode
     (r"(\w+)\[0\]/\1_try", r"\1"),  # tries with a stand-in are two nodes in a chain
     (r"(block(?:_\d+)?)\[0\]/", r"\1/"),  # a block is a branch that is always taken
     (r"(when(?:_\d+)?)\[else\]/\1_else\[0\]/", r"\1[1]/"),  # of more than two branches, each is in the one before

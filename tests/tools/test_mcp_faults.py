@@ -59,10 +59,12 @@ def test_faults_of_servers_over_http_are_named_and_harm_no_other(caplog: pytest.
         async with servers(**{fault: config(fault) for fault in HEARD}) as mcp:
             await mcp.connect()
 
-            async def called(fault: str) -> str:
+            async def called(fault: str, tries: int = 3) -> str:
                 try:
                     return str((await mcp.call_tool(fault, "go")).content[0].text)
                 except Exception as error:  # noqa: BLE001 - what it says is looked at
+                    if "ReadError" in str(error) and tries > 1:  # a busy machine: not the fault that was asked for
+                        return await called(fault, tries - 1)
                     return str(error)
 
             said = dict(zip(HEARD, await asyncio.gather(*map(called, HEARD)), strict=True))

@@ -271,11 +271,10 @@ class Toolbox(Index):
             answer.
 
         Raises:
-            InvalidInput: `seconds` is not a number above 0, nor None for no limit.
+            InvalidInput: `seconds` is not a number from 0, nor None for no limit.
         """
-        from .bound import check_timeout  # most never wait with a limit
-
-        check_timeout(seconds)
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0):
+            raise wants("seconds", "a number from 0, or None for no limit", seconds)
         loop = asyncio.get_running_loop()
         task = self._connecting.get(loop)
         if task is None or task.done():
