@@ -59,7 +59,7 @@ class Server:
             return error.code
 
     def delay(self, meanwhile: Callable[[], object]) -> tuple[float, float]:
-        """The longest time of `GET /api/runs` while something else goes on, and how long that took."""
+        """The longest time of `GET /api/runs` during some other work, and how long that work took."""
         work = threading.Thread(target=meanwhile)
         began, longest = time.monotonic(), 0.0
         work.start()

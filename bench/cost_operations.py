@@ -171,7 +171,7 @@ def checked(document: Callable[[int], Any], form: str) -> Operation:
         text = text if form == "json" else "# read as YAML\n" + text
 
         def work() -> Any:
-            fresh = app()  # nothing is known of before
+            fresh = app()  # with empty caches
             return fresh.check(fresh.load(text), unknown_tools="problem")
 
         return lambda: outcome(work)

@@ -1,6 +1,6 @@
 """HTTP connections with limits: how many there are, and how long each may take to say what it wants.
 
-Whoever can reach the port can open connections without showing a token. One that sends half a request costs a file
+Anybody who can reach the port can open connections without showing a token. One that sends half a request costs a file
 descriptor until somebody closes it, and without descriptors the server can accept nobody else.
 """
 
@@ -90,11 +90,11 @@ class Connection(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request came whole and its answer is under way."""
+        """Return True if a whole request has arrived and its answer is in progress."""
         return self.cycle is not None and not self.cycle.response_complete and not self._awaits_body()
 
     def abort(self) -> None:
-        """Close the connection at once, whatever is under way."""
+        """Close the connection at once, even during an answer."""
         self._stop_timer()
         self._all.leave(self)
         self.transport.abort()

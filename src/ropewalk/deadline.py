@@ -30,7 +30,7 @@ _here = threading.local()
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Give the work of this thread, for as long as the block lasts, so many seconds."""
+    """Limit the work of this thread, within the block, to a number of seconds."""
     before = getattr(_here, "ends", None)
     _here.ends, _here.seconds = time.monotonic() + seconds, seconds
     try:

@@ -71,7 +71,7 @@ class Guard:
 
     Args:
         site: The app behind it.
-        token: What a request must show as `Authorization: Bearer`; `GET /?token=...` starts a session, which stands
+        token: What a request must show as `Authorization: Bearer`; `GET /?token=...` starts a session, which counts
             for the token in the browser's cookie. None: it need not show any, for a door that only this machine reaches
             and whose user has said so.
         hosts: Further names this door is reached by.

@@ -37,7 +37,7 @@ class _Needle(NamedTuple):
 
 
 class Redaction:
-    """The secrets that a run or a process knows, and what stands in the place of each.
+    """The secrets that a run or a process knows, and the mark that replaces each.
 
     Args:
         marks: By the text of each secret, the mark that replaces it. A mark that would contain a secret becomes `***`.
@@ -82,7 +82,7 @@ class Redaction:
         if not found:
             return text
         redacted = self._marked(text, found, self._safe)
-        # A mark and the letters beside it can spell a secret. Without marks the text only gets shorter, so this ends.
+        # A mark and the letters next to it can spell a secret. Without marks the text only gets shorter, so this ends.
         while self.finds(redacted):
             redacted = self._marked(redacted, self._spans(redacted), {})
         return redacted

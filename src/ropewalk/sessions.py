@@ -1,4 +1,4 @@
-"""Browser sessions: random ids that stand for the token, can be ended, and mean nothing to any other server.
+"""Browser sessions: random ids that replace the token, can be ended, and mean nothing to any other server.
 
 A browser sends the cookies of 127.0.0.1 to every port of the machine, so to every program that listens on one. A cookie
 therefore holds an id that only one server knows, under a name that only this server uses.
@@ -40,7 +40,7 @@ class Sessions:
         return id
 
     def touch(self, id: str) -> bool:
-        """Return True if the session goes on, and count its idle time from now."""
+        """Return True if the session is open, and count its idle time from now."""
         key = _digest(id)
         last = self._used.pop(key, None)
         if last is None or self._clock() - last > IDLE_SECONDS:
@@ -49,7 +49,7 @@ class Sessions:
         return True
 
     def end(self, id: str) -> None:
-        """End a session, if it goes on."""
+        """End a session, if it is open."""
         self._used.pop(_digest(id), None)
 
     def end_all(self) -> int:

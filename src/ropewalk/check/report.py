@@ -103,7 +103,7 @@ class Report:
 
 
 SECRET: Final = "secret"
-"""The keyword of what is told of a secret that may not be read."""
+"""The keyword of problems about secrets that may not be read."""
 UNKNOWN_TOOL: Final = "unknown tool"
 """The keyword of what is told of a tool that is not there."""
 

@@ -1,7 +1,7 @@
 """What an expression may do with a secret: pass it on whole, or ask about it.
 
 A run takes out of what it writes down the texts of its secrets as they are. What a function makes of one (its upper
-case, its parts) is a text that nobody knows to be secret, so it is refused here, and at the run (`expr/calls.py`).
+case, its parts) is a text that redaction cannot recognise, so it is refused here, and at the run (`expr/calls.py`).
 A tool may change a secret: what the tool is given is never written down. A function of the language refuses secrets
 unless its definition declares otherwise (`expr/table.py`); the operators are listed here.
 """

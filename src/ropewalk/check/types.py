@@ -132,7 +132,7 @@ def element(known: Type, key: str | int) -> Type | Nothing:
     if known is None:
         return None
     if kind is Secret:
-        return Secret(known.name)  # of what a function made of it, nobody knows where the secret is
+        return Secret(known.name)  # a function may have put the secret anywhere in its result
     if kind is Sub:
         return _of_schema(known, key)
     if kind is dict:

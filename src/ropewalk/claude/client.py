@@ -2,7 +2,7 @@
 asked.
 
 The SDK sends again what was turned away (429, 5xx, overloaded), waiting as long as it is told to. An answer that
-broke off on the way is an error that the loop tries again. A request that the API refuses for what is in it is an
+was interrupted is an error that the loop tries again. A request that the API refuses for what is in it is an
 error that names the part (`refusals.py`); a tool or schema that was refused once is not sent again.
 """
 

@@ -58,7 +58,7 @@ class Provider:
 class McpServed:
     """What `ropewalk mcp` offers: `flows` (files, directories, globs beside `ropewalk.toml`) and those that are
     stored; with `tools` all of the toolbox, with `gateway` those of the MCP servers. Where there are more than
-    `most_listed` in all, `find_tools` stands in their place. `instructions` is what clients are told of the whole.
+    `most_listed` in all, `find_tools` is listed instead of them. `instructions` is what clients are told of the whole.
     For `wait_for_servers` seconds from the start a list waits for MCP servers that have not answered yet."""
 
     flows: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Flows as composite tools: tool calls one after another, each with a condition, and nothing else.
 
-A value that is made of other values stands where it is read. The calls of a choice are steps with its condition.
+A value that is made of other values is written where it is read. The calls of a choice are steps with its condition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expressions that take long leave the event loop: begun there, and evaluated anew in a thread when they are slow.
+"""Slow expressions leave the event loop: they begin there, and start again in a thread when they take long.
 
 Expressions have no side effects, so the beginning may be done twice. In the thread they have the seconds of `Budget`.
 """

@@ -64,5 +64,5 @@ class Warnings(list[Problem]):
 
 
 def more_problems(count: int) -> Problem:
-    """Return the problem that stands at the end of a list that was cut off after `count`."""
+    """Return the problem at the end of a list that was cut off after `count`."""
     return Problem(path="", message=f"{count} problems are listed, and the check ended there; fix these first")

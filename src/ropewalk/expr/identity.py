@@ -1,7 +1,7 @@
 """Keys under which equal JSON values meet in a dict, made of text and bytes only.
 
-Python hashes numbers without a secret: -1 and -2 have one hash, and so have tuples and frozensets made of them. Whoever
-chooses the data can make a set of numbers take time with the square of its length. The hashes of `str` and `bytes`
+Python hashes numbers without a secret: -1 and -2 have one hash, and so have tuples and frozensets made of them. Data
+from outside can make a set of numbers take time with the square of its length. The hashes of `str` and `bytes`
 are keyed with a random number of the process, so a key of those cannot be prepared.
 """
 

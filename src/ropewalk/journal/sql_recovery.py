@@ -74,7 +74,7 @@ def bury(connection: Connection, row: RunRow, recoveries: int) -> int | None:
 
 
 def release_parked(connection: Connection, run_id: str) -> bool:
-    """Release a parked run, with its deaths forgotten, for whoever is to continue it; False when it is not parked."""
+    """Release a parked run, forget its deaths, and let any process continue it; return False if it is not parked."""
     found = fetch(
         connection,
         "UPDATE run SET status = 'running', ended_at = NULL, error = NULL WHERE id = ? AND status = 'parked'"

@@ -136,7 +136,7 @@ class Writer(ABC):
         """Called by the thread after each round."""
 
     def shrink(self, pages: int) -> bool:
-        """Give back at most so many pages of the space that pruning has freed; True while there is more."""
+        """Give back at most the given number of pages that pruning has freed; return True while there are more."""
         return False
 
     # --- from event loops -----------------------------------------------------------------

@@ -46,7 +46,7 @@ def read_page(runs: Runs, row: RunRow, after: int, limit: int) -> Page:
         paths |= set(_failed(row))
     held = {(entry.path, entry.kind) for entry in entries}
     beside = [one for one in store.history_at(row.id, sorted(paths)) if (one.path, one.kind) not in held]
-    # A branch may go on in later pages: what it did not take is in the page with its decision.
+    # A branch may continue in later pages: what it did not take is in the page with its decision.
     decided = {entry.path for entry in entries if entry.kind == "branch"}
     skips = with_untaken(runs.app, row, entries)[len(entries) :]
     untaken = [skip for skip in skips if skip.path.rpartition("[")[0] in decided]
@@ -59,7 +59,7 @@ def waits_of(runs: Runs, row: RunRow) -> list[Entry]:
 
 
 def is_long(runs: Runs, run_id: str) -> bool:
-    """Return True for a run with so many entries that they are shown in pages."""
+    """Return True for a run whose entries are shown in pages."""
     return runs.store.durable and runs.store.history_page(run_id, limit=LONG)[1] is not None
 
 

@@ -147,7 +147,7 @@ class _Writer:
             made.update(self._keyword(key, value, node, (*path, key), depth + 1))
         self._require(node, made)
         if "$ref" in made and not self._siblings_count:
-            # Before 2019-09 a reference stands alone: what is next to it had no meaning.
+            # Before 2019-09 keywords next to a reference had no meaning.
             made = {key: value for key, value in made.items() if key in ("$ref", "$defs", *_NOTES)}
         return _with_null(made) if node.get("nullable") is True and path else made
 

@@ -15,7 +15,7 @@ from typing import Final
 SHARE: Final = 0.97  # of the requests that stay below the bound
 SAMPLED: Final = 128  # remembered requests that are asked about
 _FIRST, _MORE = 4.0, 1.4  # the bound for one request before anything is known, and more for e times as many,
-_KNOWN: Final = 3.0  # which counts as much as so many values
+_KNOWN: Final = 3.0  # counts as much as this number of values
 
 
 class Sample:

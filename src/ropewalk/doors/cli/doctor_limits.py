@@ -53,7 +53,7 @@ class Parts:
             value, raised = None, None
             try:
                 value = work()
-            except BaseException as error:  # noqa: BLE001 - it goes on where it is awaited
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
                 raised = error
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(settle, value, raised)
